@@ -1,0 +1,26 @@
+# How every target of the project is built: warnings, sanitizers, layering.
+include(GNUInstallDirs)
+
+add_library(atoll_flags INTERFACE)
+target_compile_options(atoll_flags INTERFACE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(atoll_flags INTERFACE -Wthread-safety)
+endif()
+if(ATOLL_SANITIZE)
+  target_compile_options(atoll_flags INTERFACE -fsanitize=${ATOLL_SANITIZE} -fno-omit-frame-pointer
+                                               -fno-sanitize-recover=all -g1)
+  target_link_options(atoll_flags INTERFACE -fsanitize=${ATOLL_SANITIZE})
+endif()
+
+# atoll_layer(NAME SOURCES... [DEPS ...]): one folder of src/ as an object library. DEPS are the layers
+# that it may include; a folder that is not named there is not on the include path of its link line.
+function(atoll_layer name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  add_library(atoll_${name} OBJECT ${ARG_SOURCES})
+  target_include_directories(atoll_${name} PUBLIC ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(atoll_${name} PRIVATE atoll_flags ${ARG_LIBS} Threads::Threads)
+  foreach(dep ${ARG_DEPS})
+    add_dependencies(atoll_${name} atoll_${dep})
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY ATOLL_LAYERS atoll_${name})
+endfunction()

@@ -1,0 +1,255 @@
+// atoll::Node: this process's membership in a cluster, and everything that can be done with its memory.
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include "atoll/address.hpp"
+#include "atoll/detail/hit.hpp"
+#include "atoll/options.hpp"
+#include "atoll/stats.hpp"
+#include "atoll/status.hpp"
+
+namespace atoll {
+
+namespace runtime {
+class Runtime;
+}
+
+/// What may live in global memory and be moved as bytes.
+template <typename T>
+concept Shareable = std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>;
+
+/// What fetch_add, exchange and compare_exchange work on.
+template <typename T>
+concept AtomicWord = Shareable<T> && (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
+
+/// Where an allocation should go.
+struct Placement {
+  enum class Where : std::uint8_t { kAny, kLocal, kRemote, kNode, kNear };
+  Where where = Where::kAny;  // local, or where most is free when this node is short
+  NodeId node = 0;
+  bool zeroed = true;  // false: the bytes are whatever was there before
+
+  static constexpr Placement any() { return {}; }
+  static constexpr Placement local() { return {Where::kLocal, 0, true}; }
+  static constexpr Placement remote() { return {Where::kRemote, 0, true}; }
+  static constexpr Placement on(NodeId node) { return {Where::kNode, node, true}; }
+  static constexpr Placement near(GlobalAddress address) { return {Where::kNear, address.node(), true}; }
+  [[nodiscard]] constexpr Placement uninitialized() const {
+    Placement p = *this;
+    p.zeroed = false;
+    return p;
+  }
+};
+
+enum class LockMode : std::uint8_t { kRead, kWrite };
+
+/// A function for Node::atomic: works in place on the bytes at the address, `args` as given by the caller.
+using AtomicFunction = std::function<void(std::span<std::byte> target, std::span<const std::byte> args)>;
+
+/// A node of the cluster: the handle to the coherent memory.
+///
+/// Thread-safety: every method may be called from any thread at any time; threads need no registration.
+/// Locks belong to the thread that took them.
+/// Invariants:
+///   1. A read returns the last write in coherence order, and never an older one of this thread.
+///   2. Each access that stays within one line is atomic.
+///   3. No call waits for ever: a wait ends with a status when a node that it needs has died.
+///
+/// Leaving: the destructor waits for this node's writes, then serves its memory until every other node
+/// has left too (as MPI_Finalize does), for their data may live here.
+class Node {
+ public:
+  /// Joins the cluster that `atoll run` set up, or makes a cluster of one. Throws Error.
+  explicit Node(const Options& options = Options::from_environment());
+  /// From a runtime made by other means; for the layers of Atoll itself and their tests.
+  explicit Node(std::unique_ptr<runtime::Runtime> runtime);
+  ~Node();
+  Node(Node&&) noexcept;
+  Node& operator=(Node&&) noexcept;
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  [[nodiscard]] NodeId id() const noexcept;
+  [[nodiscard]] NodeId count() const noexcept;
+  [[nodiscard]] std::uint32_t line_bytes() const noexcept;
+
+  // ---- memory ----
+
+  /// `bytes` of global memory; zeroed unless the placement says `uninitialized()`.
+  Result<GlobalAddress> allocate(std::uint64_t bytes, Placement placement = {}) noexcept;
+  /// `count` objects of type T, zeroed.
+  template <Shareable T>
+  Result<global_ptr<T>> allocate(std::uint64_t count = 1, Placement placement = {}) noexcept;
+  Status free(GlobalAddress address) noexcept;
+  template <typename T>
+  Status free(global_ptr<T> p) noexcept {
+    return free(p.address());
+  }
+
+  // ---- read and write ----
+
+  Status read(GlobalAddress address, std::span<std::byte> into) noexcept;
+  Status write(GlobalAddress address, std::span<const std::byte> from,
+               Consistency consistency = Consistency::kDefault) noexcept;
+  template <Shareable T>
+  Result<T> read(GlobalAddress address) noexcept;
+  template <Shareable T>
+  Result<T> read(global_ptr<T> p) noexcept {
+    return read<T>(p.address());
+  }
+  template <Shareable T>
+  Status write(GlobalAddress address, const T& value, Consistency consistency = Consistency::kDefault) noexcept;
+  template <Shareable T>
+  Status write(global_ptr<T> p, const std::type_identity_t<T>& value,
+               Consistency consistency = Consistency::kDefault) noexcept {
+    return write<T>(p.address(), value, consistency);
+  }
+
+  // ---- atomics: sequentially consistent, `address` aligned to the type; a full fence ----
+
+  template <AtomicWord T>
+    requires std::integral<T>
+  Result<T> fetch_add(global_ptr<T> p, std::type_identity_t<T> value) noexcept;
+  template <AtomicWord T>
+  Result<T> exchange(global_ptr<T> p, std::type_identity_t<T> value) noexcept;
+  /// The value found; it was replaced if and only if it equals `expected`.
+  template <AtomicWord T>
+  Result<T> compare_exchange(global_ptr<T> p, std::type_identity_t<T> expected,
+                             std::type_identity_t<T> desired) noexcept;
+  /// Registers a function for `atomic`; register it under the same name on every node that calls it.
+  Status register_atomic(std::string_view name, AtomicFunction function);
+  /// Runs the named function on [address, address + size), which must lie within one line, with nobody
+  /// else in the line. The function must not call into Atoll.
+  Status atomic(GlobalAddress address, std::uint32_t size, std::string_view name,
+                std::span<const std::byte> args) noexcept;
+
+  // ---- order and exclusion ----
+
+  /// Waits until all earlier writes of this thread are visible to everyone; reports the first that failed.
+  Status fence() noexcept;
+  /// Locks cover whole lines, and bring their data. Each of them is a fence.
+  Status read_lock(GlobalAddress address, std::uint64_t bytes) noexcept;
+  Status write_lock(GlobalAddress address, std::uint64_t bytes) noexcept;
+  /// kRefused at once when somebody else's lock (or request) is in the way.
+  Status try_read_lock(GlobalAddress address, std::uint64_t bytes) noexcept;
+  Status try_write_lock(GlobalAddress address, std::uint64_t bytes) noexcept;
+  /// REQUIRES: this thread locked exactly this range.
+  Status unlock(GlobalAddress address, std::uint64_t bytes) noexcept;
+
+  // ---- the cluster ----
+
+  /// Fences, and waits until every node has called it.
+  Status barrier(std::chrono::milliseconds timeout = std::chrono::minutes(10)) noexcept;
+  /// Gives an address a name that all nodes can look up.
+  Status publish(std::string_view name, GlobalAddress address);
+  /// Waits for the name to be published.
+  Result<GlobalAddress> lookup(std::string_view name, std::chrono::milliseconds timeout = std::chrono::seconds(30));
+
+  [[nodiscard]] Stats stats() const noexcept;
+
+  /// The node's engine; for the layers of Atoll itself.
+  [[nodiscard]] runtime::Runtime& runtime() const noexcept { return *runtime_; }
+
+ private:
+  // The slow side of the inlined accesses; see src/runtime/access.cpp.
+  Status read_slow(GlobalAddress address, void* into, std::size_t bytes) noexcept;
+  Status write_slow(GlobalAddress address, const void* from, std::size_t bytes, Consistency consistency) noexcept;
+  enum class Rmw : std::uint8_t { kAdd, kExchange, kCompareExchange };
+  Result<std::uint64_t> rmw(GlobalAddress address, std::size_t bytes, Rmw what, std::uint64_t operand,
+                            std::uint64_t expected) noexcept;
+
+  std::unique_ptr<runtime::Runtime> runtime_;
+  const detail::LineTable* table_ = nullptr;
+  bool fence_writes_ = false;  // joined with Consistency::kSc
+};
+
+/// Joins the cluster; the same as constructing a Node.
+[[nodiscard]] inline Node join(const Options& options = Options::from_environment()) { return Node(options); }
+
+// ---- implementation ----
+
+template <Shareable T>
+Result<global_ptr<T>> Node::allocate(std::uint64_t count, Placement placement) noexcept {
+  if (count > GlobalAddress::kOffsetMask / sizeof(T)) return {Errc::kOutOfMemory, "the size exceeds any node's memory"};
+  const Result<GlobalAddress> got = allocate(count * sizeof(T), placement);
+  if (!got.ok()) return got.status();
+  return global_ptr<T>(*got);
+}
+
+template <Shareable T>
+inline Result<T> Node::read(GlobalAddress address) noexcept {
+  if constexpr (detail::is_word<T>) {
+    T value;
+    if (detail::hit<detail::kReadable, sizeof(T)>(*table_, runtime_.get(), address.bits(), [&](std::byte* at) {
+          value = detail::load_word<T>(at);
+        })) [[likely]] {
+      return value;
+    }
+  }
+  T value;
+  const Status status = read_slow(address, &value, sizeof(T));
+  if (!status.ok()) [[unlikely]] return status;
+  return value;
+}
+
+template <Shareable T>
+inline Status Node::write(GlobalAddress address, const T& value, Consistency consistency) noexcept {
+  if constexpr (detail::is_word<T>) {
+    if (!fence_writes_ && consistency != Consistency::kSc &&
+        detail::hit<detail::kWritable, sizeof(T)>(*table_, runtime_.get(), address.bits(),
+                                                  [&](std::byte* at) { detail::store_word(at, value); })) [[likely]] {
+      return {};
+    }
+  }
+  return write_slow(address, &value, sizeof(T), consistency);
+}
+
+template <AtomicWord T>
+  requires std::integral<T>
+Result<T> Node::fetch_add(global_ptr<T> p, std::type_identity_t<T> value) noexcept {
+  const auto got = rmw(p.address(), sizeof(T), Rmw::kAdd, std::uint64_t(value), 0);
+  if (!got.ok()) return got.status();
+  return T(*got);
+}
+
+namespace detail {
+template <typename T>
+std::uint64_t to_word(const T& value) noexcept {
+  std::uint64_t word = 0;
+  std::memcpy(&word, &value, sizeof(T));
+  return word;
+}
+template <typename T>
+T from_word(std::uint64_t word) noexcept {
+  T value;
+  std::memcpy(&value, &word, sizeof(T));
+  return value;
+}
+}  // namespace detail
+
+template <AtomicWord T>
+Result<T> Node::exchange(global_ptr<T> p, std::type_identity_t<T> value) noexcept {
+  const auto got = rmw(p.address(), sizeof(T), Rmw::kExchange, detail::to_word(value), 0);
+  if (!got.ok()) return got.status();
+  return detail::from_word<T>(*got);
+}
+
+template <AtomicWord T>
+Result<T> Node::compare_exchange(global_ptr<T> p, std::type_identity_t<T> expected,
+                                 std::type_identity_t<T> desired) noexcept {
+  const auto got =
+      rmw(p.address(), sizeof(T), Rmw::kCompareExchange, detail::to_word(desired), detail::to_word(expected));
+  if (!got.ok()) return got.status();
+  return detail::from_word<T>(*got);
+}
+
+}  // namespace atoll

@@ -1,0 +1,37 @@
+// What can be chosen when a node joins. Every field has a sound default; the launcher and the
+// environment (ATOLL_MEMORY and so on) fill them in, a program may override them.
+#pragma once
+
+#include "atoll/detail/namespace.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace atoll {
+
+/// When a write of this node is complete for the thread that issued it. See docs/memory-model.md.
+enum class Consistency : std::uint8_t {
+  kDefault,  // per call: what the node was joined with
+  kPso,      // writes return at once and may pass each other
+  kTso,      // a write that misses is waited for: writes become visible in program order
+  kSc,       // and every write is followed by a full fence
+};
+
+struct Options {
+  std::uint64_t memory_bytes = 256ull << 20;  // brought into the global memory by this node
+  std::uint64_t cache_bytes = 64ull << 20;    // for copies of other nodes' lines
+  std::uint32_t line_bytes = 512;             // 64 to 4096, a power of two; the same on every node
+  Consistency consistency = Consistency::kPso;
+  std::uint32_t outstanding_writes = 4096;  // asynchronous writes under way before a writer waits
+  std::uint32_t spin_ns = 1000;             // how a thread waits: spin this long,
+  std::uint32_t yield_us = 100;             // then yield the CPU this long, then sleep
+  std::uint32_t read_ahead_lines = 64;      // the most that a sequential reader fetches ahead; 0: none
+  std::chrono::milliseconds join_timeout{30'000};
+  std::chrono::milliseconds death_grace{1'000};  // a wait that a dead node may concern ends after this
+
+  /// Defaults, overridden by the ATOLL_* environment that `atoll run` sets. Throws Error on a bad value.
+  static Options from_environment();
+};
+
+}  // namespace atoll

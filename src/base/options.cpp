@@ -1,0 +1,47 @@
+#include "atoll/options.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "atoll/status.hpp"
+#include "base/units.hpp"
+
+namespace atoll {
+namespace {
+
+std::uint64_t bytes_from(const char* name, std::uint64_t fallback) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return fallback;
+  const auto value = base::parse_bytes(text);
+  if (!value.ok()) throw Error(fmt::format("{}=\"{}\": {}", name, text, value.status().what()));
+  return *value;
+}
+
+Consistency consistency_from(const char* name, Consistency fallback) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return fallback;
+  const std::string_view value = text;
+  if (value == "pso") return Consistency::kPso;
+  if (value == "tso") return Consistency::kTso;
+  if (value == "sc") return Consistency::kSc;
+  throw Error(fmt::format("{}=\"{}\": give pso, tso or sc", name, text));
+}
+
+}  // namespace
+
+Options Options::from_environment() {
+  Options options;
+  options.memory_bytes = bytes_from("ATOLL_MEMORY", options.memory_bytes);
+  options.cache_bytes = bytes_from("ATOLL_CACHE", options.cache_bytes);
+  options.line_bytes = std::uint32_t(bytes_from("ATOLL_LINE", options.line_bytes));
+  options.consistency = consistency_from("ATOLL_CONSISTENCY", options.consistency);
+  options.outstanding_writes = std::uint32_t(bytes_from("ATOLL_OUTSTANDING_WRITES", options.outstanding_writes));
+  options.spin_ns = std::uint32_t(bytes_from("ATOLL_SPIN_NS", options.spin_ns));
+  options.yield_us = std::uint32_t(bytes_from("ATOLL_YIELD_US", options.yield_us));
+  options.read_ahead_lines = std::uint32_t(bytes_from("ATOLL_READ_AHEAD", options.read_ahead_lines));
+  return options;
+}
+
+}  // namespace atoll

@@ -1,0 +1,336 @@
+#include "cluster/launcher.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "base/log.hpp"
+#include "cluster/control.hpp"
+#include "cluster/master.hpp"
+#include "cluster/output.hpp"
+#include "cluster/spawn.hpp"
+
+namespace atoll::cluster {
+namespace {
+
+const char* name_of(Consistency consistency) noexcept {
+  switch (consistency) {
+    case Consistency::kDefault:
+    case Consistency::kPso: return "pso";
+    case Consistency::kTso: return "tso";
+    case Consistency::kSc: return "sc";
+  }
+  return "pso";
+}
+
+/// Tells the user, on stderr, with one write so that it stays a line of its own.
+template <typename... Args>
+void say(fmt::format_string<Args...> text, Args&&... args) {
+  (void)write_all(STDERR_FILENO, "atoll: " + fmt::format(text, std::forward<Args>(args)...) + "\n");
+}
+
+double seconds(std::chrono::milliseconds time) { return double(time.count()) / 1000; }
+
+/// Blocks the signals that are passed on, and reads them; puts everything back at the end.
+///
+/// Thread-safety: none; made and ended by the same thread.
+class SignalSource {
+ public:
+  SignalSource() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+    (void)::pthread_sigmask(SIG_BLOCK, &set, &old_mask_);
+    // A parent that ignores SIGCHLD would make the kernel reap the nodes, and their exit codes were lost.
+    struct sigaction standard{};
+    standard.sa_handler = SIG_DFL;
+    (void)::sigaction(SIGCHLD, &standard, &old_child_);
+    fd_ = base::Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  ~SignalSource() {
+    (void)::sigaction(SIGCHLD, &old_child_, nullptr);
+    (void)::pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr);
+  }
+  SignalSource(const SignalSource&) = delete;
+  SignalSource& operator=(const SignalSource&) = delete;
+
+  [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+  [[nodiscard]] const sigset_t& old_mask() const noexcept { return old_mask_; }
+  [[nodiscard]] std::optional<signalfd_siginfo> next() const noexcept {
+    signalfd_siginfo info{};
+    if (::read(fd_.get(), &info, sizeof(info)) != ssize_t(sizeof(info))) return std::nullopt;
+    return info;
+  }
+
+ private:
+  sigset_t old_mask_{};
+  struct sigaction old_child_ {};
+  base::Fd fd_;
+};
+
+/// Five descriptors per node are needed here, and one per peer in each node, which inherits the limit.
+void raise_file_limit(NodeId nodes) {
+  const rlim_t needed = rlim_t(nodes) * 6 + 128;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  if (limit.rlim_max != RLIM_INFINITY && limit.rlim_max < needed) {
+    throw Error(fmt::format("{} nodes need {} open files, the limit is {}: start fewer nodes or raise ulimit -n", nodes,
+                            needed, limit.rlim_max));
+  }
+  limit.rlim_cur = needed;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// Pipes must not get the numbers of the standard streams, or setting up a child's streams would mix them up.
+void ensure_standard_streams() {
+  for (int fd = ::open("/dev/null", O_RDWR); fd >= 0; fd = ::open("/dev/null", O_RDWR)) {
+    if (fd <= STDERR_FILENO) continue;
+    ::close(fd);
+    return;
+  }
+}
+
+/// One cluster being run.
+///
+/// Thread-safety: none; one thread makes, runs and ends it.
+/// Invariants:
+///   1. Waits only in poll(2), until an event or the next deadline.
+///   2. No node outlives it: the nodes' destructors kill what still runs.
+class Launcher {
+ public:
+  explicit Launcher(const LaunchSpec& spec)
+      : spec_(spec), master_({spec.nodes, fmt::format("{}", fmt::join(spec.argv, " "))}) {}
+  int run();
+
+ private:
+  struct Running {
+    ChildProcess process;
+    std::array<LineWriter, 2> writers;  // of stdout and stderr
+  };
+
+  [[nodiscard]] SpawnSpec spawn_spec(NodeId node) const;
+  int start_all();
+  [[nodiscard]] int not_executed(int error) const;
+  void wait_for_events();
+  void on_signal();
+  void pass_output(Running& node, int max_reads);
+  void on_exit(NodeId id);
+  void on_failure(NodeId id, const std::string& why, bool expected);
+  void on_clock();
+  void signal_all(int signal);
+  [[nodiscard]] std::size_t alive() const;
+
+  const LaunchSpec& spec_;
+  const SignalSource signals_;  // before the master, whose thread must not take the signals
+  Master master_;
+  std::vector<Running> nodes_;
+  int code_ = 0;
+  int passed_on_ = 0;  // the last signal that the user had us pass on
+  int interrupts_ = 0;
+  bool terminated_ = false, killed_ = false;  // by us
+  std::optional<Clock::time_point> terminate_at_, kill_at_;
+};
+
+int Launcher::run() {
+  if (const int error = start_all(); error != 0) return not_executed(error);
+  while (alive() > 0) {
+    wait_for_events();
+    on_clock();
+  }
+  return code_;
+}
+
+SpawnSpec Launcher::spawn_spec(NodeId node) const {
+  const Options& options = spec_.options;
+  SpawnSpec spawn;
+  spawn.argv = spec_.argv;
+  spawn.environment = {{"ATOLL_MEMORY", std::to_string(options.memory_bytes)},
+                       {"ATOLL_CACHE", std::to_string(options.cache_bytes)},
+                       {"ATOLL_LINE", std::to_string(options.line_bytes)},
+                       {"ATOLL_CONSISTENCY", name_of(options.consistency)},
+                       {"ATOLL_OUTSTANDING_WRITES", std::to_string(options.outstanding_writes)},
+                       {"ATOLL_SPIN_NS", std::to_string(options.spin_ns)},
+                       {"ATOLL_YIELD_US", std::to_string(options.yield_us)},
+                       {"ATOLL_READ_AHEAD", std::to_string(options.read_ahead_lines)}};
+  for (const auto& [name, value] : spec_.environment) spawn.environment[name] = value;
+  spawn.environment["ATOLL_MASTER"] = master_.socket_name();
+  spawn.environment["ATOLL_NODE"] = std::to_string(node);
+  spawn.environment["ATOLL_NODES"] = std::to_string(spec_.nodes);
+  spawn.inherit_stdin = node == 0;
+  spawn.capture = spec_.prefix_output;
+  spawn.signal_mask = signals_.old_mask();
+  return spawn;
+}
+
+/// 0, or the errno of the first node that could not be started; what was started before ends with this object.
+int Launcher::start_all() {
+  const bool out_colour = wants_colour(STDOUT_FILENO), err_colour = wants_colour(STDERR_FILENO);
+  nodes_.reserve(spec_.nodes);
+  for (NodeId id = 0; id < spec_.nodes; ++id) {
+    ChildProcess process;
+    if (const int error = process.start(spawn_spec(id)); error != 0) return error;
+    nodes_.push_back({std::move(process),
+                      {LineWriter(line_prefix(id, spec_.nodes, out_colour), STDOUT_FILENO),
+                       LineWriter(line_prefix(id, spec_.nodes, err_colour), STDERR_FILENO)}});
+  }
+  return 0;
+}
+
+int Launcher::not_executed(int error) const {
+  const std::string& program = spec_.argv[0];
+  if (error != ENOENT) {
+    say("cannot execute \"{}\": {}", program, std::strerror(error));
+    return 126;
+  }
+  if (program.find('/') == std::string::npos) {
+    say("there is no program \"{}\" in PATH; for one in this directory write ./{}", program, program);
+  } else if (::access(program.c_str(), F_OK) == 0) {
+    say("cannot execute \"{}\": the interpreter or loader that it names does not exist", program);
+  } else {
+    say("there is no program \"{}\"", program);
+  }
+  return 127;
+}
+
+// ---- events ----
+
+void Launcher::wait_for_events() {
+  std::vector<pollfd> polls = {{signals_.fd(), POLLIN, 0}};
+  for (const Running& node : nodes_) {
+    polls.push_back({node.process.exit_fd(), POLLIN, 0});  // poll skips what is -1
+    polls.push_back({node.process.out.get(), POLLIN, 0});
+    polls.push_back({node.process.err.get(), POLLIN, 0});
+  }
+  auto until = Clock::time_point::max();
+  for (const auto& deadline : {terminate_at_, kill_at_}) {
+    if (deadline) until = std::min(until, *deadline);
+  }
+  const int timeout = until == Clock::time_point::max() ? -1 : poll_timeout(until);
+  if (::poll(polls.data(), polls.size(), timeout) < 0) {
+    if (errno == EINTR) return;
+    throw Error(fmt::format("cannot watch the nodes: poll: {}", std::strerror(errno)));
+  }
+  if (polls[0].revents != 0) on_signal();
+  // Exits first: why a node died shall be said before the complaints of the others.
+  for (std::size_t k = 0; k < nodes_.size(); ++k) {
+    if (polls[1 + 3 * k].revents != 0) on_exit(NodeId(k));
+  }
+  for (std::size_t k = 0; k < nodes_.size(); ++k) {
+    if (polls[2 + 3 * k].revents != 0 || polls[3 + 3 * k].revents != 0) pass_output(nodes_[k], 2);
+  }
+}
+
+void Launcher::on_signal() {
+  while (const auto info = signals_.next()) {
+    const int signal = int(info->ssi_signo);
+    passed_on_ = signal;
+    if (signal == SIGINT && ++interrupts_ > 1) {
+      say("interrupted again; killing the {} nodes that still run", alive());
+      signal_all(SIGKILL);
+    } else if (info->ssi_code != SI_KERNEL) {
+      // The terminal sends its signals to the whole foreground group, nodes included; they shall not come twice.
+      signal_all(signal);
+    }
+  }
+}
+
+/// Passes on what is in the node's pipes now. The reads are bounded, or a node that never stops writing would shut
+/// out the others.
+void Launcher::pass_output(Running& node, int max_reads) {
+  std::array<char, 64 * 1024> buffer;
+  const std::array<base::Fd*, 2> pipes = {&node.process.out, &node.process.err};
+  for (std::size_t k = 0; k < pipes.size(); ++k) {
+    for (int reads = 0; reads < max_reads && pipes[k]->valid(); ++reads) {
+      const ssize_t got = ::read(pipes[k]->get(), buffer.data(), buffer.size());
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
+      if (got > 0) {
+        node.writers[k].feed(std::string_view(buffer.data(), std::size_t(got)));
+        continue;
+      }
+      node.writers[k].finish();
+      pipes[k]->reset();
+    }
+  }
+}
+
+void Launcher::on_exit(NodeId id) {
+  Running& node = nodes_[id];
+  pass_output(node, 64);  // more than a pipe can hold
+  // A process that the node left behind may hold its pipes open; nobody waits for that.
+  for (LineWriter& writer : node.writers) writer.finish();
+  node.process.out.reset();
+  node.process.err.reset();
+  const int status = node.process.reap();
+  const int code = exit_code(status);
+  const std::string why = code == 0 ? "exited with code 0 without leaving" : describe_exit(status);
+  const Master::Exit exit = master_.node_exited(id, why);
+  if (code == 0 && exit != Master::Exit::kDied) return;
+  if (code_ == 0) code_ = code == 0 ? 1 : code;
+  const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  // We, or the user through us, made it end that way; that needs no report.
+  const bool expected = signal != 0 && (signal == passed_on_ || (signal == SIGTERM && terminated_) ||
+                                        (signal == SIGKILL && (killed_ || interrupts_ > 1)));
+  on_failure(id, signal != 0 ? "was " + why : why, expected);
+}
+
+void Launcher::on_failure(NodeId id, const std::string& why, bool expected) {
+  const std::size_t others = alive();
+  const bool ending = !spec_.keep_going && others > 0 && !terminate_at_ && !terminated_;
+  if (ending) terminate_at_ = Clock::now() + spec_.grace;
+  if (expected) return;
+  std::string next;
+  if (ending) next = fmt::format("; ending the others in {:.1f} s", seconds(spec_.grace));
+  if (spec_.keep_going && others > 0) next = "; the others go on";
+  say("node {} {}{}", id, why, next);
+}
+
+void Launcher::on_clock() {
+  const auto now = Clock::now();
+  if (terminate_at_ && *terminate_at_ <= now && alive() > 0) {
+    terminate_at_.reset();
+    terminated_ = true;
+    kill_at_ = now + kKillDelay;
+    signal_all(SIGTERM);
+  }
+  if (kill_at_ && *kill_at_ <= now && alive() > 0) {
+    kill_at_.reset();
+    killed_ = true;
+    say("{} of the nodes did not end within {:.1f} s of SIGTERM; killing them", alive(), seconds(kKillDelay));
+    signal_all(SIGKILL);
+  }
+}
+
+void Launcher::signal_all(int signal) {
+  for (const Running& node : nodes_) node.process.kill(signal);
+}
+
+std::size_t Launcher::alive() const {
+  return std::size_t(std::count_if(nodes_.begin(), nodes_.end(), [](const Running& n) { return n.process.running(); }));
+}
+
+}  // namespace
+
+int launch(const LaunchSpec& spec) {
+  base::init_logging();
+  if (spec.argv.empty()) throw Error("there is no program to launch");
+  if (spec.nodes == 0 || spec.nodes > kMaxNodes) {
+    throw Error(fmt::format("{} nodes: give 1 to {}", spec.nodes, kMaxNodes));
+  }
+  ensure_standard_streams();
+  raise_file_limit(spec.nodes);
+  return Launcher(spec).run();
+}
+
+}  // namespace atoll::cluster

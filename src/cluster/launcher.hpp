@@ -1,0 +1,34 @@
+// Runs a program as the nodes of a cluster on this host: what `atoll run` does, for benches and tests too.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "atoll/options.hpp"
+#include "atoll/status.hpp"
+
+namespace atoll::cluster {
+
+struct LaunchSpec {
+  std::vector<std::string> argv;
+  NodeId nodes = 1;
+  Options options;                         // of every node, through the ATOLL_* environment
+  bool prefix_output = true;               // "[k] " before every line; else the nodes write to our stdout and stderr
+  bool keep_going = false;                 // the death of one does not end the others
+  std::chrono::milliseconds grace{3000};   // from the first death to SIGTERM for the others
+  std::map<std::string, std::string> environment;  // added for every node; may override what comes from `options`
+};
+
+inline constexpr std::chrono::milliseconds kKillDelay{2000};  // from SIGTERM to SIGKILL
+
+/// Runs until all nodes have ended. Returns the exit code of the first that failed (128 + signal for a signal, 1
+/// for one that joined and exited with 0 without leaving), 0 when none did, 127 when there is no such program and
+/// 126 when it cannot be executed. Throws Error when the cluster cannot be set up.
+///
+/// While it runs SIGINT, SIGTERM and SIGHUP of the calling thread are blocked and passed on to the nodes.
+/// REQUIRES: other threads of this process, if any, block these signals.
+int launch(const LaunchSpec& spec);
+
+}  // namespace atoll::cluster

@@ -1,0 +1,429 @@
+#include "cluster/membership.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include "base/log.hpp"
+#include "base/mutex.hpp"
+#include "cluster/control.hpp"
+#include "cluster/roots.hpp"
+
+namespace atoll::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+
+// How much longer than asked a node waits for the master's answer, before it takes the master for stuck.
+constexpr auto kReplySlack = 10s;
+
+/// What a code means when the master's answer carries it. Status holds static strings only.
+Status status_of(Errc code) noexcept {
+  switch (code) {
+    case Errc::kOk: return {};
+    case Errc::kNotFound: return {code, "no node has published that name"};
+    case Errc::kDeadline: return {code, "no node published that name in time"};
+    case Errc::kAlreadyExists: return {code, "the name stands for another address"};
+    case Errc::kOutOfMemory: return {code, "the master keeps as many names or lookups as it can"};
+    case Errc::kInvalidArgument: return {code, "the master does not take that name"};
+    case Errc::kNullAddress: return {code, "a null address cannot be published"};
+    case Errc::kClusterDown: return {code, "the master is lost"};
+    case Errc::kBadAddress:
+    case Errc::kNotAllocated:
+    case Errc::kCacheFull:
+    case Errc::kNotHeld:
+    case Errc::kWouldDeadlock:
+    case Errc::kRefused:
+    case Errc::kNodeDied: return {code};
+  }
+  return {Errc::kClusterDown, "the master answers with an unknown code"};
+}
+
+/// A cluster of one: no master, names in a local table.
+///
+/// Thread-safety: every method may be called from any thread.
+class LocalMembership final : public Membership {
+ public:
+  std::vector<Peer> exchange(const base::Fd& /*segment*/, Events /*events*/) override {
+    std::vector<Peer> peers(1);
+    peers[0].pid = ::getpid();
+    return peers;
+  }
+  [[nodiscard]] NodeId id() const noexcept override { return 0; }
+  [[nodiscard]] NodeId count() const noexcept override { return 1; }
+  [[nodiscard]] std::uint32_t epoch() const noexcept override { return 1; }
+
+  Status publish(std::string_view name, GlobalAddress address) override {
+    const base::MutexLock lock(mutex_);
+    const Status status = roots_.publish(name, address);
+    if (status.ok()) published_.notify_all();
+    return status;
+  }
+
+  Result<GlobalAddress> lookup(std::string_view name, std::chrono::milliseconds timeout) override {
+    if (const Status status = check_root_name(name); !status.ok()) return status;
+    timeout = bounded_timeout(timeout);
+    const auto deadline = Clock::now() + timeout;
+    const base::MutexLock lock(mutex_);
+    while (true) {
+      if (const auto address = roots_.find(name)) return *address;
+      if (timeout == 0ms) return status_of(Errc::kNotFound);
+      if (Clock::now() >= deadline) return status_of(Errc::kDeadline);
+      (void)published_.wait_until(mutex_, deadline);
+    }
+  }
+
+  void leave() noexcept override {}
+
+ private:
+  base::Mutex mutex_;
+  std::condition_variable_any published_;
+  RootTable roots_ ATOLL_GUARDED_BY(mutex_);
+};
+
+/// A node that talks to a master: requests from any thread, answers and notices through a thread of its own.
+///
+/// Thread-safety: every method may be called from any thread; from a callback, neither leave nor the destructor.
+/// Invariants:
+///   1. Until `exchange` returns only the thread that joins uses the connection; from then on, the mutex guards it.
+///   2. A waiting call ends with the master's answer, its own deadline, or the loss of the master.
+///   3. Callbacks run without the mutex, on the reader thread, in the order of the master's notices.
+class MasterMembership final : public Membership {
+ public:
+  MasterMembership(const Options& options, const std::string& master, NodeId id, NodeId count);
+  ~MasterMembership() override;
+
+  std::vector<Peer> exchange(const base::Fd& segment, Events events) override;
+  [[nodiscard]] NodeId id() const noexcept override { return id_; }
+  [[nodiscard]] NodeId count() const noexcept override { return count_; }
+  [[nodiscard]] std::uint32_t epoch() const noexcept override { return epoch_.load(std::memory_order_acquire); }
+  Status publish(std::string_view name, GlobalAddress address) override;
+  Result<GlobalAddress> lookup(std::string_view name, std::chrono::milliseconds timeout) override;
+  void leave() noexcept override;
+
+ private:
+  struct Answer {
+    Errc code = Errc::kOk;
+    GlobalAddress address;
+  };
+  struct Notice {
+    NodeId node = kNoNode;  // kNoNode: the master is lost
+    std::string why;
+  };
+
+  Frame await_start(Clock::time_point deadline, const char* what) ATOLL_REQUIRES(mutex_);
+  void take_peers(Frame& frame, std::vector<Peer>& peers) const;
+  Result<GlobalAddress> request(Json body, std::chrono::milliseconds timeout) ATOLL_EXCLUDES(mutex_);
+  void read_loop() noexcept;
+  bool read_some(std::vector<Notice>& notices) ATOLL_EXCLUDES(mutex_);
+  bool on_frame(const Frame& frame, std::vector<Notice>& notices) ATOLL_REQUIRES(mutex_);
+  void lost(const std::string& why, std::vector<Notice>& notices) ATOLL_REQUIRES(mutex_);
+  void wake() noexcept;
+
+  const NodeId id_, count_;
+  const std::chrono::milliseconds join_timeout_;
+  std::atomic<std::uint32_t> epoch_{1};
+  base::Fd wake_;
+  Events events_;  // set before the reader starts
+
+  base::Mutex mutex_;
+  std::condition_variable_any changed_;
+  Connection connection_ ATOLL_GUARDED_BY(mutex_);
+  std::uint64_t next_request_ ATOLL_GUARDED_BY(mutex_) = 1;
+  std::map<std::uint64_t, std::optional<Answer>> requests_ ATOLL_GUARDED_BY(mutex_);  // those that wait
+  bool exchanged_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool all_left_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool lost_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
+  int poll_fd_ = -1;  // the connection's, which never changes
+  std::thread reader_;
+};
+
+MasterMembership::MasterMembership(const Options& options, const std::string& master, NodeId id, NodeId count)
+    : id_(id),
+      count_(count),
+      join_timeout_(bounded_timeout(options.join_timeout)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      connection_(connect_abstract(master, Clock::now() + join_timeout_)) {
+  if (!wake_.valid()) throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
+  const base::MutexLock lock(mutex_);
+  poll_fd_ = connection_.fd();
+  connection_.send({{"op", "join"},
+                    {"node", id_},
+                    {"pid", ::getpid()},
+                    {"memory", options.memory_bytes},
+                    {"cache", options.cache_bytes},
+                    {"line", options.line_bytes},
+                    {"version", kProtocolVersion}});
+  const Frame frame = await_start(Clock::now() + join_timeout_, "joined");
+  Fields fields(frame.body);
+  const std::uint64_t nodes = fields.number("nodes");
+  if (!fields.ok()) throw Error("the master's answer makes no sense: " + fields.why());
+  if (nodes != count_) throw Error(fmt::format("ATOLL_NODES={}, but the master has {} nodes", count_, nodes));
+}
+
+MasterMembership::~MasterMembership() {
+  {
+    const base::MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  wake();
+  if (reader_.joinable()) reader_.join();
+}
+
+void MasterMembership::wake() noexcept {
+  const std::uint64_t one = 1;
+  (void)!::write(wake_.get(), &one, sizeof(one));  // full means that it rings already
+}
+
+/// The next frame while the cluster starts: `what`, or "peers". Throws Error for anything else.
+Frame MasterMembership::await_start(Clock::time_point deadline, const char* what) {
+  Frame frame;
+  const Status status = await_frame(connection_, frame, deadline);
+  if (status.code() == Errc::kDeadline) {
+    throw Error(fmt::format("not all {} nodes joined within {:.1f} s; `atoll status` shows which did", count_,
+                            double(join_timeout_.count()) / 1000), Errc::kDeadline);
+  }
+  if (!status.ok()) throw Error("the master was lost while joining: " + connection_.why(), Errc::kClusterDown);
+  const std::string& op = frame.op();
+  if (op == what || op == "peers") return frame;
+  if (op != "refused" && op != "start_failed") {
+    throw Error(fmt::format("the master sent \"{}\" to a node that joins", clipped(op, 32)));
+  }
+  Fields fields(frame.body);
+  const std::string why = fields.text("why", kMaxFrameBytes);
+  if (op == "refused") throw Error(fmt::format("the master refused node {}: {}", id_, why), Errc::kRefused);
+  throw Error("the cluster cannot start: " + why, Errc::kNodeDied);
+}
+
+std::vector<Peer> MasterMembership::exchange(const base::Fd& segment, Events events) {
+  const auto deadline = Clock::now() + join_timeout_;
+  base::Fd copy(::fcntl(segment.get(), F_DUPFD_CLOEXEC, 3));
+  if (!copy.valid()) throw Error(fmt::format("cannot duplicate the segment's descriptor: {}", std::strerror(errno)));
+  std::vector<Peer> peers(count_);
+  for (std::size_t k = 0; k < peers.size(); ++k) peers[k].id = NodeId(k);
+  peers[id_].pid = ::getpid();
+  {
+    const base::MutexLock lock(mutex_);
+    if (exchanged_) throw Error("a node exchanges its segment once");
+    connection_.send({{"op", "exchange"}}, {std::make_shared<const base::Fd>(std::move(copy))});
+    while (true) {
+      Frame frame = await_start(deadline, "roster");
+      if (frame.op() == "peers") {
+        take_peers(frame, peers);
+        continue;
+      }
+      Fields fields(frame.body);
+      epoch_ = std::uint32_t(fields.number("epoch", UINT32_MAX));
+      if (!fields.ok()) throw Error("the master's roster makes no sense: " + fields.why());
+      break;
+    }
+    for (const Peer& peer : peers) {
+      if (peer.id != id_ && !peer.segment.valid()) throw Error(fmt::format("the roster lacks node {}", peer.id));
+    }
+    exchanged_ = true;
+  }
+  events_ = std::move(events);
+  reader_ = std::thread([this] { read_loop(); });
+  return peers;
+}
+
+void MasterMembership::take_peers(Frame& frame, std::vector<Peer>& peers) const {
+  const auto list = frame.body.find("peers");
+  if (list == frame.body.end() || !list->is_array() || list->size() != frame.fds.size()) {
+    throw Error("the master's roster makes no sense: its segments do not match its nodes");
+  }
+  for (std::size_t k = 0; k < list->size(); ++k) {
+    Fields fields((*list)[k]);
+    const std::uint64_t node = fields.number("node", count_ - 1u);
+    const std::uint64_t pid = fields.number("pid", std::numeric_limits<int>::max());
+    if (!fields.ok()) throw Error("the master's roster makes no sense: " + fields.why());
+    if (node == id_ || peers[node].segment.valid()) throw Error(fmt::format("the roster names node {} twice", node));
+    peers[node].pid = int(pid);
+    peers[node].segment = std::move(frame.fds[k]);
+  }
+}
+
+// ---- requests ----
+
+Result<GlobalAddress> MasterMembership::request(Json body, std::chrono::milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout + kReplySlack;
+  const base::MutexLock lock(mutex_);
+  if (!exchanged_) return {Errc::kClusterDown, "this node has not joined yet"};
+  if (lost_) return status_of(Errc::kClusterDown);
+  const std::uint64_t id = next_request_++;
+  body["id"] = id;
+  requests_.emplace(id, std::nullopt);
+  connection_.send(std::move(body));  // a failure is found, and told, by the reader
+  if (connection_.wants_write() || !connection_.why().empty()) wake();
+  while (!requests_.at(id) && !lost_ && Clock::now() < deadline) (void)changed_.wait_until(mutex_, deadline);
+  const std::optional<Answer> answer = requests_.at(id);
+  requests_.erase(id);
+  if (!answer) return lost_ ? status_of(Errc::kClusterDown) : Status{Errc::kDeadline, "the master does not answer"};
+  if (answer->code != Errc::kOk) return status_of(answer->code);
+  return answer->address;
+}
+
+Status MasterMembership::publish(std::string_view name, GlobalAddress address) {
+  if (const Status status = check_root_name(name); !status.ok()) return status;
+  if (!address) return status_of(Errc::kNullAddress);
+  return request({{"op", "publish"}, {"name", name}, {"address", address.bits()}}, 0ms).status();
+}
+
+Result<GlobalAddress> MasterMembership::lookup(std::string_view name, std::chrono::milliseconds timeout) {
+  if (const Status status = check_root_name(name); !status.ok()) return status;
+  timeout = bounded_timeout(timeout);
+  const auto wait_ms = std::uint64_t(timeout.count());
+  const auto found = request({{"op", "lookup"}, {"name", name}, {"timeout_ms", wait_ms}}, timeout);
+  if (found.ok() && !*found) return {Errc::kClusterDown, "the master answered a lookup without an address"};
+  return found;
+}
+
+void MasterMembership::leave() noexcept {
+  const base::MutexLock lock(mutex_);
+  if (!exchanged_) return;
+  if (!lost_ && !all_left_) connection_.send({{"op", "leave"}});
+  wake();
+  // No deadline: others may compute for hours on this node's memory. The end of the master ends it.
+  while (!all_left_ && !lost_) changed_.wait(mutex_);
+}
+
+// ---- the reader ----
+
+void MasterMembership::read_loop() noexcept {
+  std::vector<Notice> notices;
+  while (true) {
+    const bool more = read_some(notices);
+    for (const Notice& notice : notices) {
+      if (notice.node != kNoNode) {
+        if (events_.on_death) events_.on_death(notice.node, notice.why);
+      } else if (events_.on_master_lost) {
+        events_.on_master_lost();
+      }
+    }
+    notices.clear();
+    if (!more) return;
+    pollfd polls[] = {{poll_fd_, POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+    int timeout = -1;
+    {
+      const base::MutexLock lock(mutex_);
+      if (connection_.stalled()) {
+        timeout = 10;
+      } else if (connection_.wants_write()) {
+        polls[0].events |= POLLOUT;
+      }
+    }
+    // Cannot be waited for any more: cut it, so that the next read finds the master lost.
+    if (::poll(polls, 2, timeout) < 0 && errno != EINTR) (void)::shutdown(poll_fd_, SHUT_RDWR);
+    std::uint64_t rung = 0;
+    if (polls[1].revents != 0) (void)!::read(wake_.get(), &rung, sizeof(rung));
+  }
+}
+
+/// Reads and handles what has come. False when nothing more will come, or nobody wants it.
+bool MasterMembership::read_some(std::vector<Notice>& notices) {
+  const base::MutexLock lock(mutex_);
+  (void)connection_.flush();  // if it is broken, the loop below finds out after the last frame
+  Frame frame;
+  while (!stopping_) {
+    switch (connection_.next(frame)) {
+      case Decoded::kFrame:
+        if (!on_frame(frame, notices)) return false;
+        continue;
+      case Decoded::kBad:
+        lost(connection_.why(), notices);
+        return false;
+      case Decoded::kNeedMore: break;
+    }
+    switch (connection_.receive()) {
+      case Connection::Received::kSome: continue;
+      case Connection::Received::kNothingYet: return true;
+      case Connection::Received::kEnded: lost(connection_.why(), notices); return false;
+    }
+  }
+  return false;
+}
+
+/// False when the master makes no sense and is given up.
+bool MasterMembership::on_frame(const Frame& frame, std::vector<Notice>& notices) {
+  const std::string& op = frame.op();
+  Fields fields(frame.body);
+  if (op == "reply") {
+    const std::uint64_t id = fields.number("id");
+    const auto code = Errc(fields.number("code", std::uint8_t(Errc::kAlreadyExists)));
+    const GlobalAddress address(frame.body.contains("address") ? fields.number("address") : 0);
+    const auto waiting = requests_.find(id);  // it may have given up
+    if (fields.ok() && waiting != requests_.end()) waiting->second = Answer{code, address};
+  } else if (op == "death") {
+    const auto node = NodeId(fields.number("node", count_ - 1u));
+    const auto epoch = std::uint32_t(fields.number("epoch", UINT32_MAX));
+    std::string why = fields.text("why", kMaxFrameBytes);
+    if (fields.ok()) {
+      epoch_.store(epoch, std::memory_order_release);
+      notices.push_back({node, std::move(why)});
+    }
+  } else if (op == "all_left") {
+    all_left_ = true;
+  } else {
+    lost(fmt::format("it sent \"{}\", which a node does not know", clipped(op, 32)), notices);
+    return false;
+  }
+  if (!fields.ok()) {
+    lost(fmt::format("it sent a \"{}\" in which {}", op, fields.why()), notices);
+    return false;
+  }
+  changed_.notify_all();
+  return true;
+}
+
+void MasterMembership::lost(const std::string& why, std::vector<Notice>& notices) {
+  lost_ = true;
+  changed_.notify_all();
+  if (all_left_) return;  // its end is the proper end
+  spdlog::error("node {} lost the master: {}", id_, why);
+  notices.push_back({kNoNode, why});
+}
+
+// ---- the environment ----
+
+NodeId number_from(const char* name, unsigned min, unsigned max) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) {
+    throw Error(fmt::format("ATOLL_MASTER is set but {} is not; start the program with `atoll run`, which sets both",
+                            name));
+  }
+  unsigned value = 0;
+  const char* end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, value);
+  if (error != std::errc{} || stop != end || value < min || value > max) {
+    throw Error(fmt::format("{}=\"{}\": must be a number from {} to {}", name, text, min, max));
+  }
+  return NodeId(value);
+}
+
+}  // namespace
+
+std::unique_ptr<Membership> Membership::connect(const Options& options) {
+  base::init_logging();
+  const char* master = std::getenv("ATOLL_MASTER");
+  if (master == nullptr) return std::make_unique<LocalMembership>();
+  const NodeId count = number_from("ATOLL_NODES", 1, kMaxNodes);
+  const NodeId id = number_from("ATOLL_NODE", 0, count - 1u);
+  if (*master == '\0') throw Error("ATOLL_MASTER=\"\": must be the name of the master's socket, or not be set");
+  return std::make_unique<MasterMembership>(options, master, id, count);
+}
+
+}  // namespace atoll::cluster

@@ -1,0 +1,53 @@
+// A node's membership: how it joins, whom it joins with, and what it learns of them afterwards.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "atoll/address.hpp"
+#include "atoll/options.hpp"
+#include "atoll/status.hpp"
+#include "base/fd.hpp"
+
+namespace atoll::cluster {
+
+struct Peer {
+  NodeId id = 0;
+  int pid = 0;
+  base::Fd segment;  // the peer's memfd; invalid for this node itself
+};
+
+/// What the rest of the node wants to know. Called from the membership's own thread.
+struct Events {
+  std::function<void(NodeId node, const std::string& why)> on_death;
+  std::function<void()> on_master_lost;
+};
+
+/// Thread-safety: every method may be called from any thread.
+class Membership {
+ public:
+  virtual ~Membership() = default;
+
+  /// Joins the cluster named by the environment (ATOLL_MASTER, ATOLL_NODE, ATOLL_NODES), or, when
+  /// ATOLL_MASTER is not set, makes a cluster of one. Two steps, because a segment's layout depends on the
+  /// number of nodes: `connect` knows id and count, `exchange` trades segments and waits for everyone.
+  /// Both throw Error: no such master, refused and why, not all came before `options.join_timeout`.
+  static std::unique_ptr<Membership> connect(const Options& options);
+  virtual std::vector<Peer> exchange(const base::Fd& segment, Events events) = 0;
+
+  [[nodiscard]] virtual NodeId id() const noexcept = 0;
+  [[nodiscard]] virtual NodeId count() const noexcept = 0;
+  [[nodiscard]] virtual std::uint32_t epoch() const noexcept = 0;
+
+  virtual Status publish(std::string_view name, GlobalAddress address) = 0;
+  virtual Result<GlobalAddress> lookup(std::string_view name, std::chrono::milliseconds timeout) = 0;
+  /// Says that this node is done, and returns when every other node is done too, or dead.
+  virtual void leave() noexcept = 0;
+};
+
+}  // namespace atoll::cluster

@@ -1,0 +1,141 @@
+// The requester's side: from a message to an event, from an event to its row, from the row to what is done.
+#include "coherence/lock_word.hpp"
+#include "coherence/protocol.hpp"
+
+namespace atoll::coherence {
+
+void Protocol::receive_at_cache(const LineRef& ref, const Message& message) {
+  const char* why = nullptr;
+  const CacheEvent event = classify_at_cache(ref, message, &why);
+  if (why != nullptr) return env_.fault(ref, message, why);
+  const auto& cell = tables_.cache.at(ref.state(), event);
+  if (cell.never) return env_.fault(ref, message, cell.why);
+  after(ref, step(ref, event, message));
+}
+
+CacheEvent Protocol::classify_at_cache(const LineRef& ref, const Message& message, const char** why) {
+  const auto unless_locked = [&](CacheEvent event) {
+    const CacheState state = ref.state();
+    const bool lockable =
+        state == CacheState::kShared || state == CacheState::kDirty || state == CacheState::kSharedToDirty;
+    if (!lockable) return event;
+    // The bit first, so that no thread of this node takes the lock after we have looked.
+    const std::uint32_t word = ref.line->lock.fetch_or(detail::kLockWaiters, std::memory_order_seq_cst);
+    if (lock_fits(word, event != CacheEvent::kForwardShared)) return event;
+    return message.is_try ? CacheEvent::kTryHeld : CacheEvent::kHeld;
+  };
+  switch (message.kind) {
+    case Kind::kData: return CacheEvent::kData;
+    case Kind::kOwnerData: return CacheEvent::kOwnerData;
+    case Kind::kGrant: return CacheEvent::kGrant;
+    case Kind::kRefused: return CacheEvent::kRefused;
+    case Kind::kPutAck: return CacheEvent::kPutAck;
+    case Kind::kInvalidate: return unless_locked(CacheEvent::kInvalidate);
+    case Kind::kForwardShared: return unless_locked(CacheEvent::kForwardShared);
+    case Kind::kForwardExclusive: return unless_locked(CacheEvent::kForwardExclusive);
+    case Kind::kNone:
+    case Kind::kGetShared:
+    case Kind::kGetExclusive:
+    case Kind::kUpgrade:
+    case Kind::kPutShared:
+    case Kind::kPutDirty:
+    case Kind::kInvalidateAck:
+    case Kind::kInvalidateRefused:
+    case Kind::kWriteBack:
+    case Kind::kTransfer:
+    case Kind::kOwnerRefused:
+    case Kind::kAllocate:
+    case Kind::kAllocateReply:
+    case Kind::kFree:
+    case Kind::kFreeReply:
+    case Kind::kBarrierArrive:
+    case Kind::kBarrierRelease:
+    case Kind::kCount: break;
+  }
+  *why = "not a message for a cache";
+  return CacheEvent::kCount;
+}
+
+Protocol::Outcome Protocol::step(const LineRef& ref, CacheEvent event, const Message& message) {
+  const auto& cell = tables_.cache.at(ref.state(), event);
+  if (tables_.coverage != nullptr) ++tables_.coverage->cache[ref.line->state][std::size_t(event)];
+  Outcome outcome;
+  for (std::uint8_t i = 0; i < cell.action_count; ++i) act(ref, cell.actions[i], message, outcome);
+  set_state(ref, cell.next);
+  if (outcome.serve && !is_stable(cell.next)) {
+    // Only reads that wait already; the state that follows lets nobody in.
+    outcome.serve = false;
+    Cold* cold = env_.find_cold(ref);
+    while (cold != nullptr && !cold->memory.empty() && cold->memory.front()->kind == OpKind::kRead) {
+      Op* op = cold->memory.pop();
+      env_.perform(ref, *op);
+      env_.complete(ref, *op, Errc::kOk);
+    }
+  }
+  return outcome;
+}
+
+void Protocol::act(const LineRef& ref, CacheAction action, const Message& message, Outcome& outcome) {
+  const NodeId self = env_.self();
+  const NodeId home = ref.home();
+  const std::uint32_t own_slot = ref.line->slot == 0 ? 0 : ref.line->slot - 1;
+  const auto to_home = [&](Kind kind) {
+    return Message{kind, message.is_try, self, message.requester, message.slot};
+  };
+  switch (action) {
+    case CacheAction::kNone: break;
+    case CacheAction::kAskShared:
+      env_.send(ref, home, {Kind::kGetShared, message.is_try, self, self, own_slot});
+      break;
+    case CacheAction::kAskExclusive:
+      env_.send(ref, home, {Kind::kGetExclusive, message.is_try, self, self, own_slot});
+      break;
+    case CacheAction::kAskUpgrade:
+      env_.send(ref, home, {Kind::kUpgrade, message.is_try, self, self, own_slot});
+      break;
+    case CacheAction::kHide: lower_access(ref, 0, false); break;
+    case CacheAction::kWithdrawWrite: lower_access(ref, detail::kReadable, true); break;
+    case CacheAction::kWithdrawAll: lower_access(ref, 0, true); break;
+    case CacheAction::kReturnShared: env_.send(ref, home, {Kind::kPutShared, false, self, self, 0}); break;
+    case CacheAction::kReturnDirty: env_.send_home(ref, {Kind::kPutDirty, false, self, self, 0}); break;
+    case CacheAction::kReleaseSlot: env_.release_slot(ref); break;
+    case CacheAction::kAckInvalidate: env_.send(ref, home, to_home(Kind::kInvalidateAck)); break;
+    case CacheAction::kRefuse:
+      env_.send(ref, home,
+                to_home(message.kind == Kind::kInvalidate ? Kind::kInvalidateRefused : Kind::kOwnerRefused));
+      break;
+    case CacheAction::kSendToRequester:
+      if (message.requester != home) {
+        env_.send_line(ref, message.requester, message.slot,
+                       {Kind::kOwnerData, false, self, message.requester, message.slot});
+      }
+      break;
+    case CacheAction::kWriteBack: env_.send_home(ref, to_home(Kind::kWriteBack)); break;
+    case CacheAction::kTransfer:
+      if (message.requester == home) {
+        env_.send_home(ref, to_home(Kind::kTransfer));
+      } else {
+        env_.send(ref, home, to_home(Kind::kTransfer));
+      }
+      break;
+    case CacheAction::kHold: {
+      Cold& cold = env_.cold(ref);
+      if (cold.has_held) env_.broken(ref, "two messages of the home are held at once");
+      cold.held = message;
+      cold.has_held = true;
+      break;
+    }
+    case CacheAction::kServe:
+    case CacheAction::kServeReads: outcome.serve = true; break;
+    case CacheAction::kRefuseTry: outcome.refuse_try = true; break;
+  }
+}
+
+void Protocol::set_state(const LineRef& ref, CacheState state) {
+  ref.line->state = std::uint8_t(state);
+  const bool needs_slot = state != CacheState::kInvalid;
+  if (needs_slot != (ref.line->slot != 0)) env_.broken(ref, "a line has a slot if and only if it is not invalid");
+  lower_access(ref, permission(ref), false);
+}
+
+}  // namespace atoll::coherence

@@ -1,0 +1,181 @@
+// The requester's side of a line whose home is elsewhere: states, events, and the table that joins them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "coherence/table.hpp"
+
+namespace atoll::coherence {
+
+/// States of a line in a node's cache. Those with "To" wait for a message.
+enum class CacheState : std::uint8_t {
+  kInvalid,
+  kShared,                // may read
+  kDirty,                 // may write; the only copy
+  kInvalidToShared,       // asked for a copy
+  kInvalidToSharedData,   // the home has confirmed; the owner's data is on its way
+  kInvalidToSharedGrant,  // the owner's data is here; the home's confirmation is on its way
+  kInvalidToDirty,        // asked for the line
+  kInvalidToDirtyData,    // the home has confirmed; the owner's data is on its way
+  kInvalidToDirtyGrant,   // the owner's data is here; the home's confirmation is on its way
+  kSharedToDirty,         // asked for the permission alone; the copy is still valid
+  kDirtyToInvalid,        // returned to the home; the copy still answers for it
+  kLeftToInvalid,         // returned, and given away meanwhile; only the acknowledgement is missing
+  kCount,
+};
+
+enum class CacheEvent : std::uint8_t {
+  kWantShared,     // a thread of this node wants to read
+  kWantExclusive,  // a thread of this node wants to write
+  kEvict,          // the slot is needed
+  kData,           // from the home: data and permission
+  kOwnerData,      // from the owner: data
+  kGrant,          // from the home: permission
+  kInvalidate,     // from the home: drop it
+  kForwardShared,  // from the home: send a copy
+  kForwardExclusive,  // from the home: give it away
+  kHeld,           // one of these three, while a lock of this node forbids it
+  kTryHeld,        // the same for a try
+  kRefused,        // from the home: the try failed
+  kPutAck,         // from the home: the returned line has arrived
+  kCount,
+};
+
+enum class CacheAction : std::uint8_t {
+  kNone,
+  kAskShared,         // GetShared to the home
+  kAskExclusive,      // GetExclusive to the home
+  kAskUpgrade,        // Upgrade to the home
+  kHide,              // threads of this node go through the queue from now on
+  kWithdrawWrite,     // no thread of this node writes any more
+  kWithdrawAll,       // no thread of this node reads or writes any more
+  kReturnShared,      // PutShared to the home
+  kReturnDirty,       // data to the home's memory, PutDirty to the home
+  kReleaseSlot,
+  kAckInvalidate,
+  kRefuse,            // tell the home that a lock is in the way of its try
+  kSendToRequester,   // data to the requester's slot, OwnerData to it (nothing when that is the home)
+  kWriteBack,         // data to the home's memory, WriteBack to the home
+  kTransfer,          // Transfer to the home (with data when the home is the requester)
+  kHold,              // answer it when the lock is released or the data has come
+  kServe,             // threads of this node waited for this
+  kServeReads,        // reads queued before the answer may have it already
+  kRefuseTry,         // the thread's try-lock fails
+};
+
+using CacheRow = Row<CacheState, CacheEvent, CacheAction>;
+using CacheTable = Table<CacheState, CacheEvent, CacheAction>;
+
+// clang-format off
+inline constexpr CacheRow kCacheRows[] = {
+#define S CacheState
+#define E CacheEvent
+#define A CacheAction
+  // ---- Invalid ----
+  {S::kInvalid, {E::kWantShared}, S::kInvalidToShared, {A::kAskShared}, "a read miss"},
+  {S::kInvalid, {E::kWantExclusive}, S::kInvalidToDirty, {A::kAskExclusive}, "a write miss"},
+  {S::kInvalid, {E::kInvalidate}, S::kInvalid, {A::kAckInvalidate}, "the invalidation crossed our PutShared; the home counts on the answer"},
+  {S::kInvalid, {E::kEvict}, "there is nothing to evict"},
+  {S::kInvalid, {E::kData, E::kOwnerData, E::kGrant, E::kRefused, E::kPutAck}, "nothing was asked"},
+  {S::kInvalid, {E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld}, "we own nothing; a return is acknowledged before the line is forgotten"},
+
+  // ---- Shared ----
+  {S::kShared, {E::kWantExclusive}, S::kSharedToDirty, {A::kHide, A::kAskUpgrade}, "the data is here; the permission is missing"},
+  {S::kShared, {E::kEvict}, S::kInvalid, {A::kWithdrawAll, A::kReturnShared, A::kReleaseSlot}, "the home has the data: no need to wait"},
+  {S::kShared, {E::kInvalidate}, S::kInvalid, {A::kWithdrawAll, A::kAckInvalidate, A::kReleaseSlot}, "somebody writes"},
+  {S::kShared, {E::kHeld}, S::kShared, {A::kHold}, "a thread of this node holds a read lock"},
+  {S::kShared, {E::kTryHeld}, S::kShared, {A::kRefuse}, "a thread of this node holds a read lock; a try never waits"},
+  {S::kShared, {E::kWantShared}, "it can be read"},
+  {S::kShared, {E::kData, E::kOwnerData, E::kGrant, E::kRefused, E::kPutAck}, "nothing was asked"},
+  {S::kShared, {E::kForwardShared, E::kForwardExclusive}, "the home serves readers itself and invalidates sharers"},
+
+  // ---- Dirty ----
+  {S::kDirty, {E::kEvict}, S::kDirtyToInvalid, {A::kWithdrawAll, A::kReturnDirty}, "the only copy: kept until the home has it"},
+  {S::kDirty, {E::kForwardShared}, S::kShared, {A::kWithdrawWrite, A::kSendToRequester, A::kWriteBack}, "a reader elsewhere; we keep a copy"},
+  {S::kDirty, {E::kForwardExclusive}, S::kInvalid, {A::kWithdrawAll, A::kSendToRequester, A::kTransfer, A::kReleaseSlot}, "a writer elsewhere"},
+  {S::kDirty, {E::kHeld}, S::kDirty, {A::kHold}, "a lock of this node; the home waits, and all others there in order"},
+  {S::kDirty, {E::kTryHeld}, S::kDirty, {A::kRefuse}, "a lock of this node; a try never waits"},
+  {S::kDirty, {E::kWantShared, E::kWantExclusive}, "it can be written"},
+  {S::kDirty, {E::kData, E::kOwnerData, E::kGrant, E::kRefused, E::kPutAck}, "nothing was asked"},
+  {S::kDirty, {E::kInvalidate}, "the home recalls owners by a forward"},
+
+  // ---- InvalidToShared: a copy was asked for ----
+  {S::kInvalidToShared, {E::kData}, S::kShared, {A::kServe}, "one message there, one back"},
+  {S::kInvalidToShared, {E::kOwnerData}, S::kInvalidToSharedGrant, {A::kServeReads}, "from the owner; no writer can be granted before the home confirms us, so reads that wait may have it"},
+  {S::kInvalidToShared, {E::kGrant}, S::kInvalidToSharedData, {}, "the home's word overtook the owner's data"},
+  {S::kInvalidToShared, {E::kInvalidate}, S::kInvalidToShared, {A::kAckInvalidate}, "meant for the copy that we dropped before we asked again"},
+  {S::kInvalidToShared, {E::kRefused}, S::kInvalid, {A::kReleaseSlot, A::kRefuseTry}, "a lock elsewhere"},
+  {S::kInvalidToShared, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kInvalidToShared, {E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kPutAck}, "we own nothing"},
+
+  // ---- InvalidToSharedData: confirmed, waiting for the owner's data ----
+  {S::kInvalidToSharedData, {E::kOwnerData}, S::kShared, {A::kServe}, "complete"},
+  {S::kInvalidToSharedData, {E::kInvalidate}, S::kInvalidToSharedData, {A::kHold}, "for the copy that is on its way: used once, then given up"},
+  {S::kInvalidToSharedData, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kInvalidToSharedData, {E::kData, E::kGrant, E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kRefused, E::kPutAck}, "granted already, and to read only"},
+
+  // ---- InvalidToSharedGrant: the data is here, waiting for the home ----
+  {S::kInvalidToSharedGrant, {E::kGrant}, S::kShared, {A::kServe}, "complete"},
+  {S::kInvalidToSharedGrant, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kInvalidToSharedGrant, {E::kInvalidate}, "the home took our request, so it had every earlier answer; a later one follows its grant"},
+  {S::kInvalidToSharedGrant, {E::kData, E::kOwnerData, E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kRefused, E::kPutAck}, "the owner has answered"},
+
+  // ---- InvalidToDirty: the line was asked for ----
+  {S::kInvalidToDirty, {E::kData}, S::kDirty, {A::kServe}, "one message there, one back"},
+  {S::kInvalidToDirty, {E::kOwnerData}, S::kInvalidToDirtyGrant, {}, "acknowledged by both: were we to go ahead, an eviction could reach the home before the owner's word"},
+  {S::kInvalidToDirty, {E::kGrant}, S::kInvalidToDirtyData, {}, "the home's word overtook the owner's data"},
+  {S::kInvalidToDirty, {E::kInvalidate}, S::kInvalidToDirty, {A::kAckInvalidate}, "meant for the copy that we dropped before we asked again"},
+  {S::kInvalidToDirty, {E::kRefused}, S::kInvalid, {A::kReleaseSlot, A::kRefuseTry}, "a lock elsewhere"},
+  {S::kInvalidToDirty, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kInvalidToDirty, {E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kPutAck}, "we own nothing yet"},
+
+  // ---- InvalidToDirtyData: confirmed, waiting for the owner's data ----
+  {S::kInvalidToDirtyData, {E::kOwnerData}, S::kDirty, {A::kServe}, "complete"},
+  {S::kInvalidToDirtyData, {E::kForwardShared, E::kForwardExclusive}, S::kInvalidToDirtyData, {A::kHold}, "the home names us owner already; answered when the data has come and was used once"},
+  {S::kInvalidToDirtyData, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kInvalidToDirtyData, {E::kData, E::kGrant, E::kInvalidate, E::kHeld, E::kTryHeld, E::kRefused, E::kPutAck}, "granted already"},
+
+  // ---- InvalidToDirtyGrant: the data is here, waiting for the home ----
+  {S::kInvalidToDirtyGrant, {E::kGrant}, S::kDirty, {A::kServe}, "complete"},
+  {S::kInvalidToDirtyGrant, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kInvalidToDirtyGrant, {E::kInvalidate, E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld}, "the home names us owner only with its grant"},
+  {S::kInvalidToDirtyGrant, {E::kData, E::kOwnerData, E::kRefused, E::kPutAck}, "the owner has answered"},
+
+  // ---- SharedToDirty: the permission was asked for ----
+  {S::kSharedToDirty, {E::kGrant, E::kData}, S::kDirty, {A::kServe}, "alone now (with data where the home cannot tell sharers apart; it is what we have)"},
+  {S::kSharedToDirty, {E::kInvalidate}, S::kInvalidToDirty, {A::kWithdrawAll, A::kAckInvalidate}, "another writer was first: back off; the home takes our upgrade as GetExclusive"},
+  {S::kSharedToDirty, {E::kHeld}, S::kSharedToDirty, {A::kHold}, "a read lock of another thread here; our upgrade waits at the home meanwhile"},
+  {S::kSharedToDirty, {E::kTryHeld}, S::kSharedToDirty, {A::kRefuse}, "a read lock of another thread here; a try never waits"},
+  {S::kSharedToDirty, {E::kRefused}, S::kShared, {A::kRefuseTry}, "a lock elsewhere; the copy is still good"},
+  {S::kSharedToDirty, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kSharedToDirty, {E::kOwnerData, E::kForwardShared, E::kForwardExclusive, E::kPutAck}, "we are a sharer: there is no owner"},
+
+  // ---- DirtyToInvalid: returned, not yet acknowledged ----
+  {S::kDirtyToInvalid, {E::kPutAck}, S::kInvalid, {A::kReleaseSlot}, "the home has it"},
+  {S::kDirtyToInvalid, {E::kForwardShared}, S::kLeftToInvalid, {A::kSendToRequester, A::kWriteBack}, "the forward crossed our return; the copy is still here"},
+  {S::kDirtyToInvalid, {E::kForwardExclusive}, S::kLeftToInvalid, {A::kSendToRequester, A::kTransfer}, "the forward crossed our return; the copy is still here"},
+  {S::kDirtyToInvalid, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kDirtyToInvalid, {E::kInvalidate, E::kHeld, E::kTryHeld, E::kData, E::kOwnerData, E::kGrant, E::kRefused}, "the home names us owner; a line that is evicted is not locked"},
+
+  // ---- LeftToInvalid: given away while it was being returned ----
+  {S::kLeftToInvalid, {E::kPutAck}, S::kInvalid, {A::kReleaseSlot}, "the home has seen the return"},
+  {S::kLeftToInvalid, {E::kInvalidate}, S::kLeftToInvalid, {A::kAckInvalidate}, "the home counts us as a sharer until it sees the return"},
+  {S::kLeftToInvalid, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kLeftToInvalid, {E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kData, E::kOwnerData, E::kGrant, E::kRefused}, "we own nothing and asked for nothing"},
+#undef S
+#undef E
+#undef A
+};
+// clang-format on
+
+inline constexpr CacheTable kCacheTable{kCacheRows};
+static_assert(kCacheTable.complete(), "every (state, event) of the cache has exactly one row");
+
+[[nodiscard]] constexpr bool is_stable(CacheState state) noexcept { return state <= CacheState::kDirty; }
+
+[[nodiscard]] std::string_view to_string(CacheState state) noexcept;
+[[nodiscard]] std::string_view to_string(CacheEvent event) noexcept;
+[[nodiscard]] std::string_view to_string(CacheAction action) noexcept;
+
+}  // namespace atoll::coherence

@@ -1,0 +1,282 @@
+// The home's side: from a message to an event, from an event to its row, from the row to what is done.
+#include <bit>
+
+#include "coherence/lock_word.hpp"
+#include "coherence/protocol.hpp"
+
+namespace atoll::coherence {
+namespace {
+
+bool is_request(Kind kind) noexcept {
+  return kind == Kind::kGetShared || kind == Kind::kGetExclusive || kind == Kind::kUpgrade;
+}
+
+}  // namespace
+
+/// How many nodes besides `but` and the home a message to all sharers would go to.
+std::uint32_t Protocol::count_others(const DirEntry& entry, NodeId but) const noexcept {
+  if (exact()) return std::uint32_t(std::popcount(entry.sharers & ~(but == kNoNode ? 0 : bit(but))));
+  std::uint32_t count = 0;
+  for (NodeId node = 0; node < env_.nodes(); ++node) {
+    if ((entry.sharers & bit(node)) != 0 && node != but && node != env_.self()) ++count;
+  }
+  return count;
+}
+
+void Protocol::receive_at_home(const LineRef& ref, const Message& message) {
+  Cold* cold = env_.find_cold(ref);
+  const bool behind_others = cold != nullptr && !cold->requests.empty();
+  if (is_request(message.kind) && !message.is_try && behind_others) {
+    cold->requests.push_back(message);
+    return;
+  }
+  const char* why = nullptr;
+  const DirEvent event = classify(ref, message, false, &why);
+  if (why != nullptr) return env_.fault(ref, message, why);
+  const auto& cell = tables_.directory.at(ref.directory->state, event);
+  if (cell.never) return env_.fault(ref, message, cell.why);
+  after(ref, step(ref, event, message));
+}
+
+void Protocol::run_queue(const LineRef& ref) {
+  while (true) {
+    Cold* cold = env_.find_cold(ref);
+    if (cold == nullptr || cold->requests.empty() || !is_stable(ref.directory->state)) return;
+    const Message message = cold->requests.front();
+    const char* why = nullptr;
+    const DirEvent event = classify(ref, message, true, &why);
+    if (why == nullptr && event == DirEvent::kBlocked) return;  // still locked: it stays first
+    cold->requests.pop_front();
+    const auto& cell = tables_.directory.at(ref.directory->state, event);
+    if (why != nullptr || cell.never) {
+      env_.fault(ref, message, why != nullptr ? why : cell.why);
+      continue;
+    }
+    const Outcome outcome = step(ref, event, message);
+    if (outcome.refuse_try) refuse_trying(ref);
+    if (outcome.serve) serve(ref, true);
+  }
+}
+
+DirEvent Protocol::classify_request(const LineRef& ref, const Message& message, bool replayed) {
+  const DirEntry& entry = *ref.directory;
+  const bool local = message.from == env_.self();
+  if (message.is_try && !replayed) {
+    const Cold* cold = env_.find_cold(ref);
+    if (!is_stable(entry.state) || (cold != nullptr && !cold->requests.empty())) return DirEvent::kTryBlocked;
+  }
+  const bool exclusive = message.kind != Kind::kGetShared;
+  if (local) return exclusive ? DirEvent::kLocalExclusive : DirEvent::kLocalShared;
+  if (entry.state == DirState::kUnshared || entry.state == DirState::kShared) {
+    // The bit first, so that no thread of the home takes the lock after we have looked.
+    const std::uint32_t word = ref.line->lock.fetch_or(detail::kLockWaiters, std::memory_order_seq_cst);
+    if (!lock_fits(word, exclusive)) return message.is_try ? DirEvent::kTryBlocked : DirEvent::kBlocked;
+  }
+  if (!exclusive) return DirEvent::kGetShared;
+  if (entry.state == DirState::kShared && count_others(entry, message.requester) == 0) return DirEvent::kUpgradeSole;
+  const bool has_copy = exact() && (entry.sharers & bit(message.requester)) != 0;
+  return message.kind == Kind::kUpgrade && has_copy ? DirEvent::kUpgrade : DirEvent::kGetExclusive;
+}
+
+DirEvent Protocol::classify(const LineRef& ref, const Message& message, bool replayed, const char** why) {
+  const DirEntry& entry = *ref.directory;
+  const bool is_sharer = (entry.sharers & bit(message.from)) != 0;
+  const bool is_owner = entry.owner == message.from;
+  const bool sole = is_sharer && exact() && count_others(entry, message.from) == 0;
+  switch (message.kind) {
+    case Kind::kGetShared:
+    case Kind::kGetExclusive:
+    case Kind::kUpgrade:
+      if (is_owner && entry.state == DirState::kDirty) *why = "the owner asks for what it has";
+      return classify_request(ref, message, replayed);
+    case Kind::kPutShared:
+      if (entry.state != DirState::kShared) return DirEvent::kPutShared;
+      if (!is_sharer) *why = "a copy returned that was not given";
+      return sole ? DirEvent::kPutSharedLast : DirEvent::kPutShared;
+    case Kind::kPutDirty:
+      if (is_owner) return DirEvent::kPutDirty;
+      return entry.state == DirState::kShared && sole ? DirEvent::kPutDirtyLast : DirEvent::kPutDirtyStale;
+    case Kind::kInvalidateAck:
+    case Kind::kInvalidateRefused: {
+      if (entry.acks_left == 0 || !is_sharer) *why = "an answer that nobody waits for";
+      if (entry.acks_left > 1) return DirEvent::kAnswer;
+      const bool refused = (entry.flags & kRefusedSome) != 0 || message.kind == Kind::kInvalidateRefused;
+      return refused ? DirEvent::kSomeRefused : DirEvent::kAllGone;
+    }
+    case Kind::kWriteBack:
+    case Kind::kTransfer:
+    case Kind::kOwnerRefused:
+      if (!is_owner) *why = "an owner's answer from a node that is not the owner";
+      if (message.kind == Kind::kWriteBack) return DirEvent::kWriteBack;
+      return message.kind == Kind::kTransfer ? DirEvent::kTransfer : DirEvent::kOwnerRefused;
+    case Kind::kNone:
+    case Kind::kInvalidate:
+    case Kind::kForwardShared:
+    case Kind::kForwardExclusive:
+    case Kind::kData:
+    case Kind::kGrant:
+    case Kind::kRefused:
+    case Kind::kPutAck:
+    case Kind::kOwnerData:
+    case Kind::kAllocate:
+    case Kind::kAllocateReply:
+    case Kind::kFree:
+    case Kind::kFreeReply:
+    case Kind::kBarrierArrive:
+    case Kind::kBarrierRelease:
+    case Kind::kCount: break;
+  }
+  *why = "not a message for a home";
+  return DirEvent::kCount;
+}
+
+Protocol::Outcome Protocol::step(const LineRef& ref, DirEvent event, const Message& message) {
+  const DirState before = ref.directory->state;
+  const auto& cell = tables_.directory.at(before, event);
+  if (tables_.coverage != nullptr) ++tables_.coverage->directory[std::size_t(before)][std::size_t(event)];
+  Outcome outcome;
+  for (std::uint8_t i = 0; i < cell.action_count; ++i) act(ref, cell.actions[i], before, message, outcome);
+  set_state(ref, cell.next);
+  return outcome;
+}
+
+void Protocol::invalidate_others(const LineRef& ref) {
+  DirEntry& entry = *ref.directory;
+  entry.acks_left = 0;
+  for (std::uint64_t rest = entry.sharers; rest != 0; rest &= rest - 1) {
+    for (NodeId node = NodeId(std::countr_zero(rest)); node < env_.nodes(); node = NodeId(node + 64)) {
+      if (node == entry.requester || node == env_.self()) continue;
+      ++entry.acks_left;
+      env_.send(ref, node, {Kind::kInvalidate, (entry.flags & kPendingTry) != 0, env_.self(), entry.requester, 0});
+    }
+  }
+}
+
+/// Permission to who was remembered: with data from the home, alone when the owner has sent it or it was there.
+void Protocol::answer_pending(const LineRef& ref, DirState before, Outcome& outcome) {
+  const DirEntry& entry = *ref.directory;
+  if (entry.requester == env_.self()) {
+    outcome.serve = true;
+    return;
+  }
+  const bool from_owner = before == DirState::kDirtyToShared || before == DirState::kDirtyToDirty;
+  if (from_owner || (entry.flags & kPendingUpgrade) != 0) {
+    env_.send(ref, entry.requester, {Kind::kGrant, false, env_.self(), entry.requester, entry.slot});
+  } else {
+    env_.send_line(ref, entry.requester, entry.slot, {Kind::kData, false, env_.self(), entry.requester, entry.slot});
+  }
+}
+
+void Protocol::act(const LineRef& ref, DirAction action, DirState before, const Message& message, Outcome& outcome) {
+  DirEntry& entry = *ref.directory;
+  const NodeId self = env_.self();
+  const NodeId subject = is_request(message.kind) ? message.requester : entry.requester;
+  switch (action) {
+    case DirAction::kNone: break;
+    case DirAction::kWithdrawWrite: lower_access(ref, detail::kReadable, true); break;
+    case DirAction::kWithdrawAll: lower_access(ref, 0, true); break;
+    case DirAction::kHide: lower_access(ref, 0, false); break;
+    case DirAction::kAddSharer:
+      if (subject != self) entry.sharers |= bit(subject);
+      break;
+    case DirAction::kDropSharer:
+      if (exact()) entry.sharers &= ~bit(message.from);
+      break;
+    case DirAction::kClearSharers: entry.sharers = 0; break;
+    case DirAction::kOwnerToSharer:
+      entry.sharers |= bit(entry.owner);
+      entry.owner = kNoNode;
+      break;
+    case DirAction::kSetOwner:
+      entry.owner = subject;
+      entry.sharers = 0;
+      break;
+    case DirAction::kClearOwner: entry.owner = kNoNode; break;
+    case DirAction::kLogTransfer:
+      ++entry.transfers;
+      env_.log_transfer(ref, subject);
+      break;
+    case DirAction::kSendData:
+      env_.send_line(ref, message.requester, message.slot,
+                     {Kind::kData, false, self, message.requester, message.slot});
+      break;
+    case DirAction::kRemember: {
+      const bool has_copy = exact() && (entry.sharers & bit(message.requester)) != 0 && message.requester != self;
+      entry.requester = message.requester;
+      entry.slot = message.slot;
+      entry.flags = std::uint8_t((message.is_try ? kPendingTry : 0) |
+                                 (message.kind == Kind::kUpgrade && has_copy ? kPendingUpgrade : 0));
+      break;
+    }
+    case DirAction::kInvalidateOthers: invalidate_others(ref); break;
+    case DirAction::kForwardShared:
+    case DirAction::kForwardExclusive:
+      env_.send(ref, entry.owner,
+                {action == DirAction::kForwardShared ? Kind::kForwardShared : Kind::kForwardExclusive,
+                 message.is_try, self, message.requester, message.slot});
+      break;
+    case DirAction::kTally:
+      --entry.acks_left;
+      if (message.kind == Kind::kInvalidateRefused) {
+        entry.flags |= kRefusedSome;
+      } else if (exact()) {
+        entry.sharers &= ~bit(message.from);
+      }
+      break;
+    case DirAction::kAnswerPending: answer_pending(ref, before, outcome); break;
+    case DirAction::kRefusePending:
+      if (entry.requester == self) {
+        outcome.refuse_try = true;
+      } else {
+        env_.send(ref, entry.requester, {Kind::kRefused, false, self, entry.requester, entry.slot});
+      }
+      break;
+    case DirAction::kServeLocal: outcome.serve = true; break;
+    case DirAction::kDefer: env_.cold(ref).requests.push_back(message); break;
+    case DirAction::kRefuse:
+      if (message.from == self) {
+        outcome.refuse_try = true;
+      } else {
+        env_.send(ref, message.from, {Kind::kRefused, false, self, message.requester, message.slot});
+      }
+      break;
+    case DirAction::kPutAck:
+      if (message.kind == Kind::kPutDirty) env_.send(ref, message.from, {Kind::kPutAck, false, self, message.from, 0});
+      break;
+  }
+  if (outcome.serve || outcome.refuse_try) env_.cold(ref).local_queued = false;
+}
+
+void Protocol::set_state(const LineRef& ref, DirState state) {
+  DirEntry& entry = *ref.directory;
+  entry.state = state;
+  if (is_stable(state)) {
+    entry.requester = kNoNode;
+    entry.flags = 0;
+    entry.acks_left = 0;
+  }
+  switch (state) {
+    case DirState::kUnshared:
+      if (entry.owner != kNoNode || entry.sharers != 0) env_.broken(ref, "an unshared line has an owner or sharers");
+      break;
+    case DirState::kShared:
+      if (entry.owner != kNoNode || entry.sharers == 0) env_.broken(ref, "a shared line has an owner or no sharers");
+      break;
+    case DirState::kDirty:
+      if (entry.owner == kNoNode || entry.sharers != 0) env_.broken(ref, "a dirty line has no owner, or sharers");
+      break;
+    case DirState::kSharedToUnshared:
+    case DirState::kSharedToDirty:
+      if (entry.acks_left == 0) env_.broken(ref, "nobody was asked to drop a copy");
+      break;
+    case DirState::kDirtyToShared:
+    case DirState::kDirtyToDirty:
+    case DirState::kDirtyToUnshared:
+      if (entry.owner == kNoNode || entry.requester == kNoNode) env_.broken(ref, "a forward without an owner");
+      break;
+    case DirState::kCount: env_.broken(ref, "no such state"); break;
+  }
+  lower_access(ref, permission(ref), false);
+}
+
+}  // namespace atoll::coherence

@@ -1,0 +1,180 @@
+// The home's side of a line: states, events, and the table that joins them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "coherence/table.hpp"
+
+namespace atoll::coherence {
+
+/// States of a line at its home. Those with "To" wait for a message and serve nobody meanwhile.
+enum class DirState : std::uint8_t {
+  kUnshared,          // the home alone has it and may write
+  kShared,            // the home and the sharers may read
+  kDirty,             // the owner alone has it
+  kSharedToUnshared,  // the home wants to write; sharers are being invalidated
+  kSharedToDirty,     // a requester wants to write; the other sharers are being invalidated
+  kDirtyToShared,     // a copy was asked of the owner
+  kDirtyToDirty,      // the line was asked of the owner for another node
+  kDirtyToUnshared,   // the line was asked of the owner for the home
+  kCount,
+};
+
+enum class DirEvent : std::uint8_t {
+  kGetShared,      // a node wants to read
+  kGetExclusive,   // a node wants to write and has no valid copy
+  kUpgrade,        // a sharer wants to write; there are other sharers
+  kUpgradeSole,    // the only sharer wants to write
+  kLocalShared,    // a thread of the home wants to read
+  kLocalExclusive, // a thread of the home wants to write
+  kBlocked,        // any of the remote wishes, while a lock of the home forbids it
+  kTryBlocked,     // a try, while a lock forbids it or the line is busy or awaited by others
+  kPutShared,      // a sharer dropped its copy; others remain
+  kPutSharedLast,  // the last sharer dropped its copy
+  kPutDirty,       // the owner returned the line
+  kPutDirtyLast,   // returned by a node that was downgraded meanwhile and is now the only sharer
+  kPutDirtyStale,  // returned by a node that is not the owner any more
+  kAnswer,         // a sharer answered an invalidation; more are outstanding
+  kAllGone,        // the last answer; every sharer asked has dropped its copy
+  kSomeRefused,    // the last answer; a sharer refused a try
+  kWriteBack,      // the owner kept a copy and wrote the line home
+  kTransfer,       // the owner gave the line to the requester (or back to the home)
+  kOwnerRefused,   // the owner's lock refuses a try
+  kCount,
+};
+
+enum class DirAction : std::uint8_t {
+  kNone,
+  kWithdrawWrite,     // no thread of the home writes any more
+  kWithdrawAll,       // no thread of the home reads or writes any more
+  kHide,              // threads of the home go through the queue from now on
+  kAddSharer,         // the requester (nothing when that is the home)
+  kDropSharer,        // the sender
+  kClearSharers,
+  kOwnerToSharer,     // the owner keeps a copy
+  kSetOwner,          // the requester; nobody else has a copy
+  kClearOwner,
+  kLogTransfer,       // before ownership moves: the counter, and the log's record
+  kSendData,          // the line and the permission to the requester
+  kRemember,          // who asked and what for, until the answers are in
+  kInvalidateOthers,  // every sharer but the requester
+  kForwardShared,     // to the owner
+  kForwardExclusive,  // to the owner
+  kTally,             // one answer of a sharer
+  kAnswerPending,     // data or permission to who was remembered, or serve the home's own threads
+  kRefusePending,     // tell who was remembered that the try failed
+  kServeLocal,        // the home's own threads waited for this
+  kDefer,             // put it into the line's queue, first come first served
+  kRefuse,            // tell the sender that the try failed
+  kPutAck,            // tell the sender that its line has arrived
+};
+
+using DirRow = Row<DirState, DirEvent, DirAction>;
+using DirTable = Table<DirState, DirEvent, DirAction>;
+
+// clang-format off
+inline constexpr DirRow kDirRows[] = {
+#define S DirState
+#define E DirEvent
+#define A DirAction
+  // ---- Unshared: nobody else has it ----
+  {S::kUnshared, {E::kGetShared}, S::kShared, {A::kWithdrawWrite, A::kAddSharer, A::kSendData}, "the home's memory is current; from now on the home only reads"},
+  {S::kUnshared, {E::kGetExclusive}, S::kDirty, {A::kWithdrawAll, A::kLogTransfer, A::kSetOwner, A::kSendData}, "nobody else to ask: permission and data in one message"},
+  {S::kUnshared, {E::kLocalShared, E::kLocalExclusive}, S::kUnshared, {A::kServeLocal}, "the permission came back while the wish was queued"},
+  {S::kUnshared, {E::kBlocked}, S::kUnshared, {A::kDefer}, "a lock of the home; the request waits its turn"},
+  {S::kUnshared, {E::kTryBlocked}, S::kUnshared, {A::kRefuse}, "a try never waits"},
+  {S::kUnshared, {E::kPutDirtyStale}, S::kUnshared, {A::kPutAck}, "the return crossed a recall for the home, which was answered already"},
+  {S::kUnshared, {E::kUpgrade, E::kUpgradeSole}, "an upgrade by a node without a copy is taken as GetExclusive"},
+  {S::kUnshared, {E::kPutShared, E::kPutSharedLast, E::kPutDirty, E::kPutDirtyLast}, "nobody has a copy to return"},
+  {S::kUnshared, {E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "nothing was asked"},
+
+  // ---- Shared: home and sharers read ----
+  {S::kShared, {E::kGetShared}, S::kShared, {A::kAddSharer, A::kSendData}, "the home's memory is current"},
+  {S::kShared, {E::kGetExclusive}, S::kSharedToDirty, {A::kWithdrawAll, A::kRemember, A::kInvalidateOthers}, "every copy must be gone before the permission goes out"},
+  {S::kShared, {E::kUpgrade}, S::kSharedToDirty, {A::kWithdrawAll, A::kRemember, A::kInvalidateOthers}, "the requester keeps its copy; the others go"},
+  {S::kShared, {E::kUpgradeSole}, S::kDirty, {A::kWithdrawAll, A::kLogTransfer, A::kRemember, A::kSetOwner, A::kAnswerPending}, "nobody else to invalidate: the permission alone"},
+  {S::kShared, {E::kLocalShared}, S::kShared, {A::kServeLocal}, "the permission came back while the wish was queued"},
+  {S::kShared, {E::kLocalExclusive}, S::kSharedToUnshared, {A::kHide, A::kRemember, A::kInvalidateOthers}, "the home writes: every sharer goes"},
+  {S::kShared, {E::kBlocked}, S::kShared, {A::kDefer}, "a lock of the home; the request waits its turn"},
+  {S::kShared, {E::kTryBlocked}, S::kShared, {A::kRefuse}, "a try never waits"},
+  {S::kShared, {E::kPutShared, E::kPutDirtyStale}, S::kShared, {A::kDropSharer, A::kPutAck}, "one reader less (PutAck goes to returned dirty lines only)"},
+  {S::kShared, {E::kPutSharedLast, E::kPutDirtyLast}, S::kUnshared, {A::kDropSharer, A::kPutAck}, "the last reader is gone: the home may write again"},
+  {S::kShared, {E::kPutDirty}, "there is no owner"},
+  {S::kShared, {E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "nothing was asked"},
+
+  // ---- Dirty: the owner has it ----
+  {S::kDirty, {E::kGetShared}, S::kDirtyToShared, {A::kRemember, A::kForwardShared}, "the owner has the only current copy and sends it straight to the requester"},
+  {S::kDirty, {E::kGetExclusive}, S::kDirtyToDirty, {A::kRemember, A::kForwardExclusive}, "the line goes from owner to owner; the home confirms"},
+  {S::kDirty, {E::kLocalShared}, S::kDirtyToShared, {A::kRemember, A::kForwardShared}, "the home is the requester: the write-back is its data"},
+  {S::kDirty, {E::kLocalExclusive}, S::kDirtyToUnshared, {A::kRemember, A::kForwardExclusive}, "the home takes the line back"},
+  {S::kDirty, {E::kPutDirty}, S::kUnshared, {A::kClearOwner, A::kPutAck}, "the data was written to the home's memory before the message"},
+  {S::kDirty, {E::kPutDirtyStale}, S::kDirty, {A::kPutAck}, "the return crossed a forward, which was answered already"},
+  {S::kDirty, {E::kBlocked, E::kTryBlocked}, "the home holds no lock on a line that it does not have, so nobody waits here"},
+  {S::kDirty, {E::kUpgrade, E::kUpgradeSole, E::kPutShared, E::kPutSharedLast, E::kPutDirtyLast}, "there are no sharers; a sharer's message comes before its acknowledgement"},
+  {S::kDirty, {E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "nothing was asked"},
+
+  // ---- SharedToUnshared: the home waits for its sharers ----
+  {S::kSharedToUnshared, {E::kGetShared, E::kGetExclusive, E::kUpgrade}, S::kSharedToUnshared, {A::kDefer}, "one at a time"},
+  {S::kSharedToUnshared, {E::kTryBlocked}, S::kSharedToUnshared, {A::kRefuse}, "busy: a try never waits"},
+  {S::kSharedToUnshared, {E::kPutShared}, S::kSharedToUnshared, {}, "crossed the invalidation, which is acknowledged as well, or followed a refusal: at worst a sharer too many"},
+  {S::kSharedToUnshared, {E::kAnswer}, S::kSharedToUnshared, {A::kTally}, "more to come"},
+  {S::kSharedToUnshared, {E::kAllGone}, S::kUnshared, {A::kTally, A::kClearSharers, A::kServeLocal}, "nobody else has a copy: the home writes"},
+  {S::kSharedToUnshared, {E::kSomeRefused}, S::kShared, {A::kTally, A::kRefusePending}, "a sharer's lock; those who dropped their copy are off the list"},
+  {S::kSharedToUnshared, {E::kUpgradeSole, E::kPutSharedLast, E::kPutDirtyLast, E::kPutDirtyStale}, "told apart in stable states only; a return comes before the answer that makes it stale"},
+  {S::kSharedToUnshared, {E::kLocalShared, E::kLocalExclusive}, "the home has one wish under way at a time, and this is it"},
+  {S::kSharedToUnshared, {E::kBlocked, E::kPutDirty, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "there is no owner"},
+
+  // ---- SharedToDirty: a requester waits for the other sharers ----
+  {S::kSharedToDirty, {E::kGetShared, E::kGetExclusive, E::kUpgrade, E::kLocalShared, E::kLocalExclusive}, S::kSharedToDirty, {A::kDefer}, "one at a time"},
+  {S::kSharedToDirty, {E::kTryBlocked}, S::kSharedToDirty, {A::kRefuse}, "busy: a try never waits"},
+  {S::kSharedToDirty, {E::kPutShared}, S::kSharedToDirty, {}, "crossed the invalidation, which is acknowledged as well, or followed a refusal: at worst a sharer too many"},
+  {S::kSharedToDirty, {E::kAnswer}, S::kSharedToDirty, {A::kTally}, "more to come"},
+  {S::kSharedToDirty, {E::kAllGone}, S::kDirty, {A::kTally, A::kClearSharers, A::kLogTransfer, A::kSetOwner, A::kAnswerPending}, "every other copy is gone: log, then grant"},
+  {S::kSharedToDirty, {E::kSomeRefused}, S::kShared, {A::kTally, A::kRefusePending}, "a sharer's lock; those who dropped their copy are off the list"},
+  {S::kSharedToDirty, {E::kUpgradeSole, E::kPutSharedLast, E::kPutDirtyLast, E::kPutDirtyStale}, "told apart in stable states only; a return comes before the answer that makes it stale"},
+  {S::kSharedToDirty, {E::kBlocked, E::kPutDirty, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "there is no owner"},
+
+  // ---- DirtyToShared: a copy was asked of the owner ----
+  {S::kDirtyToShared, {E::kGetShared, E::kGetExclusive, E::kLocalShared, E::kLocalExclusive}, S::kDirtyToShared, {A::kDefer}, "one at a time"},
+  {S::kDirtyToShared, {E::kTryBlocked}, S::kDirtyToShared, {A::kRefuse}, "busy: a try never waits"},
+  {S::kDirtyToShared, {E::kPutDirty}, S::kDirtyToShared, {A::kDefer}, "the return crossed the forward; the owner answers that from the copy it still has"},
+  {S::kDirtyToShared, {E::kPutDirtyStale}, "a return comes before the answer that makes it stale, and is deferred with it"},
+  {S::kDirtyToShared, {E::kWriteBack}, S::kShared, {A::kOwnerToSharer, A::kAddSharer, A::kAnswerPending}, "the home's memory is current again; owner and requester read"},
+  {S::kDirtyToShared, {E::kOwnerRefused}, S::kDirty, {A::kRefusePending}, "the owner's lock; nothing has changed"},
+  {S::kDirtyToShared, {E::kBlocked, E::kUpgrade, E::kUpgradeSole, E::kPutShared, E::kPutSharedLast, E::kPutDirtyLast, E::kAnswer, E::kAllGone, E::kSomeRefused, E::kTransfer}, "there are no sharers, and a copy was asked, not the line"},
+
+  // ---- DirtyToDirty: the line was asked of the owner for another node ----
+  {S::kDirtyToDirty, {E::kGetShared, E::kGetExclusive, E::kLocalShared, E::kLocalExclusive}, S::kDirtyToDirty, {A::kDefer}, "one at a time"},
+  {S::kDirtyToDirty, {E::kTryBlocked}, S::kDirtyToDirty, {A::kRefuse}, "busy: a try never waits"},
+  {S::kDirtyToDirty, {E::kPutDirty}, S::kDirtyToDirty, {A::kDefer}, "the return crossed the forward; the owner answers that from the copy it still has"},
+  {S::kDirtyToDirty, {E::kPutDirtyStale}, "a return comes before the answer that makes it stale, and is deferred with it"},
+  {S::kDirtyToDirty, {E::kTransfer}, S::kDirty, {A::kLogTransfer, A::kSetOwner, A::kAnswerPending}, "log, then confirm the new owner, who waits for this and for the data"},
+  {S::kDirtyToDirty, {E::kOwnerRefused}, S::kDirty, {A::kRefusePending}, "the owner's lock; nothing has changed"},
+  {S::kDirtyToDirty, {E::kBlocked, E::kUpgrade, E::kUpgradeSole, E::kPutShared, E::kPutSharedLast, E::kPutDirtyLast, E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack}, "there are no sharers, and the line was asked, not a copy"},
+
+  // ---- DirtyToUnshared: the home takes the line back ----
+  {S::kDirtyToUnshared, {E::kGetShared, E::kGetExclusive}, S::kDirtyToUnshared, {A::kDefer}, "one at a time"},
+  {S::kDirtyToUnshared, {E::kLocalShared, E::kLocalExclusive}, "the home has one wish under way at a time, and this is it"},
+  {S::kDirtyToUnshared, {E::kTryBlocked}, S::kDirtyToUnshared, {A::kRefuse}, "busy: a try never waits"},
+  {S::kDirtyToUnshared, {E::kPutDirty}, S::kDirtyToUnshared, {A::kDefer}, "the return crossed the recall; the owner answers that from the copy it still has"},
+  {S::kDirtyToUnshared, {E::kPutDirtyStale}, "a return comes before the answer that makes it stale, and is deferred with it"},
+  {S::kDirtyToUnshared, {E::kTransfer}, S::kUnshared, {A::kClearOwner, A::kServeLocal}, "the data stands in the home's memory"},
+  {S::kDirtyToUnshared, {E::kOwnerRefused}, S::kDirty, {A::kRefusePending}, "the owner's lock; nothing has changed"},
+  {S::kDirtyToUnshared, {E::kBlocked, E::kUpgrade, E::kUpgradeSole, E::kPutShared, E::kPutSharedLast, E::kPutDirtyLast, E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack}, "there are no sharers, and the line was asked, not a copy"},
+#undef S
+#undef E
+#undef A
+};
+// clang-format on
+
+inline constexpr DirTable kDirTable{kDirRows};
+static_assert(kDirTable.complete(), "every (state, event) of the directory has exactly one row");
+
+[[nodiscard]] constexpr bool is_stable(DirState state) noexcept { return state <= DirState::kDirty; }
+
+[[nodiscard]] std::string_view to_string(DirState state) noexcept;
+[[nodiscard]] std::string_view to_string(DirEvent event) noexcept;
+[[nodiscard]] std::string_view to_string(DirAction action) noexcept;
+
+}  // namespace atoll::coherence

@@ -1,0 +1,48 @@
+// What the coherence core asks of the world around it. The runtime, the explorer and the simulator each
+// give their own; the core runs the same code in all of them.
+#pragma once
+
+#include "atoll/status.hpp"
+#include "coherence/types.hpp"
+
+namespace atoll::coherence {
+
+/// Thread-safety: the core calls these from whoever called it, one at a time.
+class Env {
+ public:
+  virtual ~Env() = default;
+  [[nodiscard]] virtual NodeId self() const noexcept = 0;
+  [[nodiscard]] virtual NodeId nodes() const noexcept = 0;
+
+  /// The record of waiting work, made when there is none.
+  virtual Cold& cold(const LineRef& ref) = 0;
+  [[nodiscard]] virtual Cold* find_cold(const LineRef& ref) noexcept = 0;
+  virtual void drop_cold(const LineRef& ref) noexcept = 0;
+
+  /// Messages to one node arrive in the order sent; the core relies on that and on nothing else.
+  virtual void send(const LineRef& ref, NodeId to, const Message& message) = 0;
+  /// Writes the line into `to`'s slot, then sends.
+  virtual void send_line(const LineRef& ref, NodeId to, std::uint32_t slot, const Message& message) = 0;
+  /// Writes the line into its home's memory, then sends to the home.
+  virtual void send_home(const LineRef& ref, const Message& message) = 0;
+
+  /// Returns when no thread of this node uses the line beyond what `access` now allows.
+  virtual void quiesce(const LineRef& ref) = 0;
+  /// A cache slot for the line's data; false when there is none now (the line is pursued again later).
+  [[nodiscard]] virtual bool take_slot(const LineRef& ref) = 0;
+  virtual void release_slot(const LineRef& ref) noexcept = 0;
+  /// Ownership is about to move: what recovery needs must be durable when this returns.
+  virtual void log_transfer(const LineRef& ref, NodeId owner) = 0;
+
+  /// Does a read, write or atomic on the line's data. The permission is there.
+  virtual void perform(const LineRef& ref, Op& op) = 0;
+  /// The operation is done (or a try refused); it is in no queue any more.
+  virtual void complete(const LineRef& ref, Op& op, Errc result) = 0;
+
+  /// A peer sent what cannot be; the message was dropped and nothing changed.
+  virtual void fault(const LineRef& ref, const Message& message, const char* why) = 0;
+  /// An invariant does not hold: a bug of ours.
+  virtual void broken(const LineRef& ref, const char* what) = 0;
+};
+
+}  // namespace atoll::coherence

@@ -1,0 +1,265 @@
+// The queues of this node's threads: who may go ahead, who must ask, and when.
+#include "coherence/protocol.hpp"
+
+#include "coherence/lock_word.hpp"
+
+namespace atoll::coherence {
+
+using detail::kFenced;
+using detail::kLockWaiters;
+using detail::kReadable;
+using detail::kWritable;
+
+const Tables Protocol::kDefaultTables{};
+
+bool OpQueue::remove(const Op& op) noexcept {
+  Op* before = nullptr;
+  for (Op* at = head_; at != nullptr; before = at, at = at->next) {
+    if (at != &op) continue;
+    (before == nullptr ? head_ : before->next) = at->next;
+    if (tail_ == at) tail_ = before;
+    return true;
+  }
+  return false;
+}
+
+std::uint8_t Protocol::permission(const LineRef& ref) noexcept {
+  if (ref.is_home()) {
+    if (ref.directory->state == DirState::kUnshared) return kReadable | kWritable;
+    return ref.directory->state == DirState::kShared ? kReadable : 0;
+  }
+  if (ref.state() == CacheState::kDirty) return kReadable | kWritable;
+  return ref.state() == CacheState::kShared ? kReadable : 0;
+}
+
+bool Protocol::is_quiet(const LineRef& ref) noexcept {
+  return ref.is_home() ? is_stable(ref.directory->state) : is_stable(ref.state());
+}
+
+void Protocol::publish_access(const LineRef& ref) noexcept {
+  const std::uint8_t fenced = ref.line->access.load(std::memory_order_relaxed) & kFenced;
+  ref.line->quiet = Line::kInUse;
+  ref.line->access.store(permission(ref) | fenced, std::memory_order_seq_cst);
+}
+
+void Protocol::lower_access(const LineRef& ref, std::uint8_t keep, bool wait) {
+  const std::uint8_t now = ref.line->access.load(std::memory_order_relaxed);
+  ref.line->access.store(now & (keep | kFenced), std::memory_order_seq_cst);
+  const std::uint8_t level = keep == 0 ? Line::kUnused : Line::kReadOnly;
+  if (!wait || ref.line->quiet >= level) return;
+  env_.quiesce(ref);
+  ref.line->quiet = level;
+}
+
+/// Somebody elsewhere has waited for the line longer than a lock that comes now.
+bool Protocol::others_wait(const LineRef& ref, const Cold& cold) const noexcept {
+  return ref.is_home() ? !cold.requests.empty() : cold.has_held;
+}
+
+void Protocol::submit(const LineRef& ref, Op& op) {
+  if (is_try(op.kind)) return submit_try(ref, op);
+  const bool allowed = (permission(ref) & need_of(op.kind)) != 0;
+  Cold* found = env_.find_cold(ref);
+  if (!is_lock(op.kind)) {
+    const bool next = allowed && (found == nullptr || found->memory.empty());
+    // A locked copy is valid whatever is under way. Were its holder to wait behind others of this node, who may wait
+    // for nodes that wait for the lock, nobody would ever go on.
+    if (next || (op.kind == OpKind::kRead && op.under_lock)) {
+      env_.perform(ref, op);
+      if (next) publish_access(ref);
+      env_.complete(ref, op, Errc::kOk);
+      return;
+    }
+    env_.cold(ref).memory.push(op);
+    lower_access(ref, 0, false);  // nobody overtakes it by a hit, least of all its own thread
+  } else {
+    Cold& cold = found != nullptr ? *found : env_.cold(ref);
+    // The bit first: from here on no other thread takes or drops the lock without coming here.
+    ref.line->lock.fetch_or(kLockWaiters, std::memory_order_seq_cst);
+    if (allowed && cold.locks.empty() && !others_wait(ref, cold) &&
+        take_lock(ref.line->lock, op.kind == OpKind::kWriteLock)) {
+      if (cold.memory.empty()) publish_access(ref);
+      env_.complete(ref, op, Errc::kOk);
+    } else {
+      cold.locks.push(op);
+    }
+  }
+  pursue(ref);
+  settle(ref);
+}
+
+void Protocol::submit_try(const LineRef& ref, Op& op) {
+  Cold& cold = env_.cold(ref);
+  const bool exclusive = op.kind == OpKind::kTryWriteLock;
+  const std::uint32_t word = ref.line->lock.fetch_or(kLockWaiters, std::memory_order_seq_cst);
+  const bool contended = !cold.locks.empty() || cold.trying != nullptr || others_wait(ref, cold) || cold.local_queued;
+  if (contended || !is_quiet(ref) || !lock_fits(word, exclusive)) {
+    env_.complete(ref, op, Errc::kRefused);
+  } else if ((permission(ref) & need_of(op.kind)) != 0) {
+    if (cold.memory.empty()) publish_access(ref);
+    env_.complete(ref, op, take_lock(ref.line->lock, exclusive) ? Errc::kOk : Errc::kRefused);
+  } else if (!ref.is_home() && ref.state() == CacheState::kInvalid && !env_.take_slot(ref)) {
+    env_.complete(ref, op, Errc::kRefused);
+  } else {
+    cold.trying = &op;
+    const Message wish{exclusive ? Kind::kGetExclusive : Kind::kGetShared, true, env_.self(), env_.self(), 0};
+    if (ref.is_home()) {
+      cold.local_queued = true;
+      receive_at_home(ref, wish);
+    } else {
+      after(ref, step(ref, exclusive ? CacheEvent::kWantExclusive : CacheEvent::kWantShared, wish));
+    }
+  }
+  settle(ref);
+}
+
+bool Protocol::cancel(const LineRef& ref, Op& op) {
+  Cold* cold = env_.find_cold(ref);
+  if (cold == nullptr) return false;
+  bool found = cold->memory.remove(op) || cold->locks.remove(op);
+  if (cold->trying == &op) {
+    cold->trying = nullptr;
+    found = true;
+  }
+  if (found) settle(ref);
+  return found;
+}
+
+void Protocol::receive(const LineRef& ref, const Message& message) {
+  if (ref.is_home()) {
+    receive_at_home(ref, message);
+  } else {
+    receive_at_cache(ref, message);
+  }
+  settle(ref);
+}
+
+void Protocol::unlocked(const LineRef& ref) {
+  if (ref.is_home()) {
+    run_queue(ref);
+  } else if (Cold* cold = env_.find_cold(ref); cold != nullptr && cold->has_held && is_quiet(ref)) {
+    cold->has_held = false;
+    const Message held = cold->held;
+    receive_at_cache(ref, held);
+  } else if (cold != nullptr && cold->has_held && ref.state() == CacheState::kSharedToDirty) {
+    // An invalidation that a read lock held back while our own upgrade is under way.
+    cold->has_held = false;
+    const Message held = cold->held;
+    receive_at_cache(ref, held);
+  }
+  pursue(ref);
+  settle(ref);
+}
+
+bool Protocol::evict(const LineRef& ref) {
+  if (ref.is_home() || !is_quiet(ref) || ref.state() == CacheState::kInvalid || env_.find_cold(ref) != nullptr) {
+    return false;
+  }
+  const std::uint32_t word = ref.line->lock.fetch_or(kLockWaiters, std::memory_order_seq_cst);
+  const bool locked = !lock_fits(word, true);
+  if (!locked) after(ref, step(ref, CacheEvent::kEvict, Message{}));
+  settle(ref);
+  return !locked;
+}
+
+bool Protocol::read_ahead(const LineRef& ref) {
+  if (ref.is_home() || ref.state() != CacheState::kInvalid || env_.find_cold(ref) != nullptr) return false;
+  if (!env_.take_slot(ref)) return false;
+  after(ref, step(ref, CacheEvent::kWantShared, Message{Kind::kGetShared, false, env_.self(), env_.self(), 0}));
+  return true;
+}
+
+/// The access that the operations in the queues need next, 0 when none can use it now.
+std::uint8_t Protocol::wanted(const LineRef& ref, const Cold& cold) const noexcept {
+  std::uint8_t need = 0;
+  for (const Op* op = cold.memory.front(); op != nullptr; op = op->next) {
+    need |= need_of(op->kind);
+    if ((need & kWritable) != 0) return kWritable;  // one request for all of them
+  }
+  if (need != 0) return need;
+  const Op* lock = cold.locks.front();
+  if (lock == nullptr) return 0;
+  const std::uint32_t word = ref.line->lock.load(std::memory_order_seq_cst);
+  return lock_fits(word, lock->kind == OpKind::kWriteLock) ? need_of(lock->kind) : 0;
+}
+
+void Protocol::pursue(const LineRef& ref) {
+  Cold* cold = env_.find_cold(ref);
+  // The home's own wish takes its turn even while the line is busy; a cache has asked already when it is.
+  if (cold == nullptr || cold->local_queued || (!ref.is_home() && !is_quiet(ref))) return;
+  serve(ref, false);  // what is needed may have come with something else: a refused try, somebody's write-back
+  const std::uint8_t need = wanted(ref, *cold);
+  if (need == 0 || (permission(ref) & need) != 0) return;
+  const bool exclusive = need == kWritable;
+  const Message wish{exclusive ? Kind::kGetExclusive : Kind::kGetShared, false, env_.self(), env_.self(), 0};
+  if (ref.is_home()) {
+    cold->local_queued = true;
+    receive_at_home(ref, wish);
+    return;
+  }
+  if (ref.state() == CacheState::kInvalid && !env_.take_slot(ref)) return;
+  after(ref, step(ref, exclusive ? CacheEvent::kWantExclusive : CacheEvent::kWantShared, wish));
+}
+
+/// Lets everything go ahead that the line now allows. `granted`: the permission has just come, and at least
+/// one waiting lock may have it before others elsewhere get their turn; that is what makes progress sure.
+void Protocol::serve(const LineRef& ref, bool granted) {
+  Cold* cold = env_.find_cold(ref);
+  if (cold == nullptr) return;
+  const std::uint8_t allowed = permission(ref);
+  const bool somebody = allowed != 0 && !(cold->memory.empty() && cold->locks.empty() && cold->trying == nullptr);
+  while (!cold->memory.empty() && (allowed & need_of(cold->memory.front()->kind)) != 0) {
+    Op* op = cold->memory.pop();
+    env_.perform(ref, *op);
+    env_.complete(ref, *op, Errc::kOk);
+  }
+  if (cold->trying != nullptr && granted) {
+    Op* op = cold->trying;
+    cold->trying = nullptr;
+    const bool taken = (allowed & need_of(op->kind)) != 0 &&
+                       take_lock(ref.line->lock, op->kind == OpKind::kTryWriteLock);
+    env_.complete(ref, *op, taken ? Errc::kOk : Errc::kRefused);
+  }
+  // Not before the queue is empty: a thread must not overtake its own write by a hit.
+  if (somebody && cold->memory.empty()) publish_access(ref);
+  if (!granted && others_wait(ref, *cold)) return;
+  while (!cold->locks.empty() && (allowed & need_of(cold->locks.front()->kind)) != 0 &&
+         take_lock(ref.line->lock, cold->locks.front()->kind == OpKind::kWriteLock)) {
+    env_.complete(ref, *cold->locks.pop(), Errc::kOk);
+  }
+}
+
+void Protocol::refuse_trying(const LineRef& ref) {
+  Cold* cold = env_.find_cold(ref);
+  if (cold == nullptr || cold->trying == nullptr) return;  // it was cancelled
+  Op* op = cold->trying;
+  cold->trying = nullptr;
+  env_.complete(ref, *op, Errc::kRefused);
+}
+
+/// What follows a step, once the state is set.
+void Protocol::after(const LineRef& ref, const Outcome& outcome) {
+  if (outcome.refuse_try) refuse_trying(ref);
+  if (outcome.serve) serve(ref, true);
+  if (ref.is_home()) {
+    run_queue(ref);
+  } else if (Cold* cold = env_.find_cold(ref); outcome.serve && cold != nullptr && cold->has_held && is_quiet(ref)) {
+    cold->has_held = false;
+    const Message held = cold->held;
+    receive_at_cache(ref, held);
+    return;  // which came here again
+  }
+  pursue(ref);
+}
+
+/// The waiters bit says exactly whether an unlock must come here; an idle line has no cold record.
+void Protocol::settle(const LineRef& ref) {
+  Cold* cold = env_.find_cold(ref);
+  const bool needed = cold != nullptr && (!cold->locks.empty() || cold->has_held || !cold->requests.empty());
+  const bool told = (ref.line->lock.load(std::memory_order_relaxed) & kLockWaiters) != 0;
+  if (needed && !told) ref.line->lock.fetch_or(kLockWaiters, std::memory_order_seq_cst);
+  if (!needed && told) ref.line->lock.fetch_and(~std::uint32_t(kLockWaiters), std::memory_order_seq_cst);
+  if (cold != nullptr && cold->idle()) env_.drop_cold(ref);
+}
+
+}  // namespace atoll::coherence

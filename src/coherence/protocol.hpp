@@ -1,0 +1,101 @@
+// The coherence protocol of one node: what happens to a line when a thread wants it, a message
+// arrives, a lock is released or its slot is needed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "coherence/env.hpp"
+#include "coherence/types.hpp"
+
+namespace atoll::coherence {
+
+/// How often each (state, event) was gone through.
+struct Coverage {
+  std::array<std::array<std::uint64_t, DirTable::kEvents>, DirTable::kStates> directory{};
+  std::array<std::array<std::uint64_t, CacheTable::kEvents>, CacheTable::kStates> cache{};
+};
+
+/// The tables that a protocol runs on. Tests pass mutated ones to show that the explorer notices.
+struct Tables {
+  DirTable directory = kDirTable;
+  CacheTable cache = kCacheTable;
+  Coverage* coverage = nullptr;  // the explorer's; none in production
+};
+
+/// Thread-safety: none; the caller holds the node's engine lock. All state is in the line, its directory
+/// entry and its record of waiting work, so that a copy of those is a copy of everything.
+/// Invariants:
+///   1. A line's access byte never allows more than its state does, and nothing in a state that waits. It is raised
+///      only for a thread that came for the line: a line that nobody here uses can be given away without a barrier.
+///   2. The lock word's waiters bit is set whenever the end of a lock must be told to this class.
+///   3. One request per line and node is under way; others of the node wait in the line's queue.
+class Protocol {
+ public:
+  explicit Protocol(Env& env) noexcept : Protocol(env, kDefaultTables) {}
+  Protocol(Env& env, const Tables& tables) noexcept : env_(env), tables_(tables) {}
+
+  /// A thread's operation that was not a hit. Completed through Env::complete, perhaps at once.
+  void submit(const LineRef& ref, Op& op);
+  /// Takes back an operation that has not completed. False: it is not waiting (any more).
+  bool cancel(const LineRef& ref, Op& op);
+  /// A message for this node about the line.
+  void receive(const LineRef& ref, const Message& message);
+  /// A lock of this node was released and the word said that somebody waits.
+  void unlocked(const LineRef& ref);
+  /// Gives the line back to its home. False when it is busy or locked.
+  bool evict(const LineRef& ref);
+  /// Asks for a copy that nobody waits for. False when there is nothing to do or no slot.
+  bool read_ahead(const LineRef& ref);
+  /// Asks again for what waits and could not ask (a slot is free again).
+  void pursue(const LineRef& ref);
+
+  /// The access that the line's state gives to threads of this node.
+  [[nodiscard]] static std::uint8_t permission(const LineRef& ref) noexcept;
+  [[nodiscard]] static bool is_quiet(const LineRef& ref) noexcept;
+  /// Lets threads of this node hit the line as far as its state allows.
+  static void publish_access(const LineRef& ref) noexcept;
+
+ private:
+  static const Tables kDefaultTables;
+  struct Outcome {  // what a step asks to be done after the state is set
+    bool serve = false;
+    bool refuse_try = false;
+  };
+
+  // protocol.cpp: the queues of this node's threads
+  void submit_try(const LineRef& ref, Op& op);
+  void serve(const LineRef& ref, bool granted);
+  void refuse_trying(const LineRef& ref);
+  void after(const LineRef& ref, const Outcome& outcome);
+  void settle(const LineRef& ref);
+  [[nodiscard]] std::uint8_t wanted(const LineRef& ref, const Cold& cold) const noexcept;
+  [[nodiscard]] bool others_wait(const LineRef& ref, const Cold& cold) const noexcept;
+  void lower_access(const LineRef& ref, std::uint8_t keep, bool wait);
+
+  // directory.cpp: the home's side
+  void receive_at_home(const LineRef& ref, const Message& message);
+  [[nodiscard]] DirEvent classify(const LineRef& ref, const Message& message, bool replayed, const char** why);
+  [[nodiscard]] DirEvent classify_request(const LineRef& ref, const Message& message, bool replayed);
+  Outcome step(const LineRef& ref, DirEvent event, const Message& message);
+  void act(const LineRef& ref, DirAction action, DirState before, const Message& message, Outcome& outcome);
+  void invalidate_others(const LineRef& ref);
+  void answer_pending(const LineRef& ref, DirState before, Outcome& outcome);
+  void run_queue(const LineRef& ref);
+  void set_state(const LineRef& ref, DirState state);
+  [[nodiscard]] bool exact() const noexcept { return env_.nodes() <= 64; }
+  [[nodiscard]] std::uint64_t bit(NodeId node) const noexcept { return std::uint64_t{1} << (node % 64); }
+  [[nodiscard]] std::uint32_t count_others(const DirEntry& entry, NodeId but) const noexcept;
+
+  // cache.cpp: the requester's side
+  void receive_at_cache(const LineRef& ref, const Message& message);
+  [[nodiscard]] CacheEvent classify_at_cache(const LineRef& ref, const Message& message, const char** why);
+  Outcome step(const LineRef& ref, CacheEvent event, const Message& message);
+  void act(const LineRef& ref, CacheAction action, const Message& message, Outcome& outcome);
+  void set_state(const LineRef& ref, CacheState state);
+
+  Env& env_;
+  const Tables& tables_;
+};
+
+}  // namespace atoll::coherence

@@ -1,0 +1,129 @@
+// What the coherence core works on: messages about one line, operations that wait for one, and the
+// records of a line at its home and elsewhere. Plain data; no threads, no I/O, no clock.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+
+#include "atoll/address.hpp"
+#include "atoll/detail/line.hpp"
+#include "coherence/cache_table.hpp"
+#include "coherence/directory_table.hpp"
+#include "wire/kinds.hpp"
+
+namespace atoll::coherence {
+
+using detail::Line;
+using wire::Kind;
+
+/// One message about one line; the runtime packs runs of them into wire messages.
+struct Message {
+  Kind kind = Kind::kNone;
+  bool is_try = false;
+  NodeId from = 0;
+  NodeId requester = 0;
+  std::uint32_t slot = 0;  // of the requester's cache
+  friend bool operator==(const Message&, const Message&) = default;
+};
+[[nodiscard]] std::string to_string(const Message& message);
+
+enum class OpKind : std::uint8_t {
+  kRead,
+  kWrite,
+  kAtomic,  // read and write in one step
+  kReadLock,
+  kWriteLock,
+  kTryReadLock,
+  kTryWriteLock,
+};
+[[nodiscard]] constexpr bool is_lock(OpKind kind) noexcept { return kind >= OpKind::kReadLock; }
+[[nodiscard]] constexpr bool is_try(OpKind kind) noexcept { return kind >= OpKind::kTryReadLock; }
+/// The access bits without which the operation cannot be done.
+[[nodiscard]] constexpr std::uint8_t need_of(OpKind kind) noexcept {
+  return kind == OpKind::kRead || kind == OpKind::kReadLock || kind == OpKind::kTryReadLock ? detail::kReadable
+                                                                                           : detail::kWritable;
+}
+[[nodiscard]] std::string_view to_string(OpKind kind) noexcept;
+
+/// An operation of a thread of this node that could not be a hit. The runtime derives its own from this.
+struct Op {
+  explicit Op(OpKind k) noexcept : kind(k) {}
+  OpKind kind;
+  bool under_lock = false;  // its thread holds a lock of the line
+  Op* next = nullptr;
+};
+
+/// A queue of operations that are linked through themselves; first come first served.
+class OpQueue {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return head_ == nullptr; }
+  [[nodiscard]] Op* front() const noexcept { return head_; }
+  void push(Op& op) noexcept {
+    op.next = nullptr;
+    (head_ == nullptr ? head_ : tail_->next) = &op;
+    tail_ = &op;
+  }
+  Op* pop() noexcept {
+    Op* op = head_;
+    head_ = op->next;
+    return op;
+  }
+  /// Takes one out wherever it stands; false when it is not in the queue.
+  bool remove(const Op& op) noexcept;
+
+ private:
+  Op* head_ = nullptr;
+  Op* tail_ = nullptr;
+};
+
+enum DirFlags : std::uint8_t {
+  kPendingTry = 1,      // what is remembered is a try
+  kPendingUpgrade = 2,  // the remembered requester has the data
+  kRefusedSome = 4,     // a sharer has refused
+};
+
+/// A line at its home. Fixed size, no pointers, in the node's shared segment.
+///
+/// Invariants (asserted by the one setter):
+///   1. Unshared: no owner, no sharers.   2. Shared: sharers, no owner.   3. Dirty: an owner, no sharers.
+struct DirEntry {
+  DirState state = DirState::kUnshared;
+  std::uint8_t flags = 0;
+  NodeId owner = kNoNode;
+  NodeId requester = kNoNode;  // while busy: who waits
+  std::uint16_t acks_left = 0;
+  std::uint32_t slot = 0;  // while busy: the requester's slot
+  std::uint32_t reserved = 0;
+  std::uint64_t sharers = 0;    // bit n % 64; beyond 64 nodes a bit stands for a group
+  std::uint64_t transfers = 0;  // counter per ownership transfer, as in GAM's recovery scheme
+};
+static_assert(sizeof(DirEntry) == 32);
+
+/// What waits for a line at this node; exists only while something does.
+struct Cold {
+  OpQueue memory;                // reads, writes, atomics: wait for a permission
+  OpQueue locks;                 // blocking locks: wait for a permission and for other locks
+  Op* trying = nullptr;          // the try-lock whose request is under way
+  Message held;                  // cache side: the home's message that a lock delays (there is at most one)
+  bool has_held = false;
+  bool local_queued = false;     // home side: a request of this node itself is queued or under way
+  std::deque<Message> requests;  // home side: requests that wait their turn
+
+  [[nodiscard]] bool idle() const noexcept {
+    return memory.empty() && locks.empty() && trying == nullptr && !has_held && !local_queued && requests.empty();
+  }
+};
+
+/// A line as the core is given it.
+struct LineRef {
+  GlobalAddress address;
+  Line* line = nullptr;
+  DirEntry* directory = nullptr;  // at the home only
+
+  [[nodiscard]] NodeId home() const noexcept { return address.node(); }
+  [[nodiscard]] bool is_home() const noexcept { return directory != nullptr; }
+  [[nodiscard]] CacheState state() const noexcept { return CacheState(line->state); }
+};
+
+}  // namespace atoll::coherence

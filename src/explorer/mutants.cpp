@@ -1,0 +1,136 @@
+#include "explorer/mutants.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace atoll::explorer {
+namespace {
+
+using coherence::CacheAction;
+using coherence::CacheEvent;
+using coherence::CacheState;
+using coherence::DirAction;
+using coherence::DirEvent;
+using coherence::DirState;
+using coherence::Tables;
+
+template <typename State, typename Action>
+void put(coherence::Cell<State, Action>& cell, State next, std::initializer_list<Action> actions) {
+  cell.next = next;
+  cell.actions = {};
+  cell.action_count = 0;
+  for (Action action : actions) cell.actions[cell.action_count++] = action;
+}
+
+void home(Tables& tables, DirState state, DirEvent event, DirState next, std::initializer_list<DirAction> actions) {
+  put(tables.directory.at(state, event), next, actions);
+}
+
+void cache(Tables& tables, CacheState state, CacheEvent event, CacheState next,
+           std::initializer_list<CacheAction> actions) {
+  put(tables.cache.at(state, event), next, actions);
+}
+
+// clang-format off
+#define S DirState
+#define E DirEvent
+#define A DirAction
+constexpr Mutant kHomeMutants[] = {
+  {"ack-not-awaited", "The first answer of a sharer counts as the last: a writer is let in while another copy is read.", 4, 1,
+   [](Tables& t) { home(t, S::kSharedToDirty, E::kAnswer, S::kDirty, {A::kTally, A::kClearSharers, A::kLogTransfer, A::kSetOwner, A::kAnswerPending}); }},
+  {"invalidation-not-awaited", "The line is granted with the invalidations still under way.", 3, 1,
+   [](Tables& t) { home(t, S::kShared, E::kGetExclusive, S::kDirty, {A::kWithdrawAll, A::kLogTransfer, A::kSetOwner, A::kSendData}); }},
+  {"sharer-forgotten", "A second reader gets its data but is not written down.", 3, 1,
+   [](Tables& t) { home(t, S::kShared, E::kGetShared, S::kShared, {A::kSendData}); }},
+  {"downgraded-owner-forgotten", "After a write-back the reader is written down, the former owner not.", 3, 1,
+   [](Tables& t) { home(t, S::kDirtyToShared, E::kWriteBack, S::kShared, {A::kClearOwner, A::kAddSharer, A::kAnswerPending}); }},
+  {"grant-before-log", "Ownership is granted first and logged after: a crash in between leaves a writer that nobody knows.", 3, 1,
+   [](Tables& t) { home(t, S::kSharedToDirty, E::kAllGone, S::kDirty, {A::kTally, A::kClearSharers, A::kSetOwner, A::kAnswerPending, A::kLogTransfer}); }},
+  {"upgrade-not-logged", "The upgrade of the only sharer moves ownership without a record.", 2, 1,
+   [](Tables& t) { home(t, S::kShared, E::kUpgradeSole, S::kDirty, {A::kWithdrawAll, A::kRemember, A::kSetOwner, A::kAnswerPending}); }},
+  {"home-keeps-writing", "The home gives a copy away without waiting for its own writers.", 2, 1,
+   [](Tables& t) { home(t, S::kUnshared, E::kGetShared, S::kShared, {A::kAddSharer, A::kSendData}); }},
+  {"home-keeps-reading", "The home gives the line away without waiting for its own readers.", 2, 1,
+   [](Tables& t) { home(t, S::kUnshared, E::kGetExclusive, S::kDirty, {A::kWithdrawWrite, A::kLogTransfer, A::kSetOwner, A::kSendData}); }},
+  {"return-lost-in-busy", "A return that crosses a forward is acknowledged at once and forgotten: its sender is later taken for a sharer.", 3, 1,
+   [](Tables& t) { home(t, S::kDirtyToDirty, E::kPutDirty, S::kDirtyToDirty, {A::kPutAck}); }},
+  {"return-not-acknowledged", "A return that crosses a forward is dropped without a word.", 2, 1,
+   [](Tables& t) { home(t, S::kDirtyToShared, E::kPutDirty, S::kDirtyToShared, {}); }},
+  {"stale-return-taken", "A return by a node that has since given the line away is taken for the owner's.", 3, 1,
+   [](Tables& t) { home(t, S::kDirty, E::kPutDirtyStale, S::kUnshared, {A::kClearOwner, A::kPutAck}); }},
+  {"request-dropped", "A request that meets a busy line is dropped in place of queued.", 3, 1,
+   [](Tables& t) { home(t, S::kDirtyToShared, E::kGetExclusive, S::kDirtyToShared, {}); }},
+  {"lock-at-home-ignored", "A writer is let in although a thread of the home holds a read lock.", 2, 1,
+   [](Tables& t) { home(t, S::kShared, E::kBlocked, S::kSharedToDirty, {A::kWithdrawAll, A::kRemember, A::kInvalidateOthers}); }},
+  {"refusal-ignored", "A sharer's refusal of a try is counted as an acknowledgement.", 3, 1,
+   [](Tables& t) { home(t, S::kSharedToDirty, E::kSomeRefused, S::kDirty, {A::kTally, A::kClearSharers, A::kLogTransfer, A::kSetOwner, A::kAnswerPending}); }},
+  {"try-refused-stays-busy", "The owner refuses a try, the requester is told, but the line stays busy for ever.", 3, 1,
+   [](Tables& t) { home(t, S::kDirtyToDirty, E::kOwnerRefused, S::kDirtyToDirty, {A::kRefusePending}); }},
+  {"try-waits", "A try that meets a lock of the home waits its turn as if it were none.", 2, 1,
+   [](Tables& t) { home(t, S::kUnshared, E::kTryBlocked, S::kUnshared, {A::kDefer}); }},
+};
+#undef S
+#undef E
+#undef A
+
+#define S CacheState
+#define E CacheEvent
+#define A CacheAction
+constexpr Mutant kCacheMutants[] = {
+  {"eviction-not-awaited", "An owner forgets the line when it returns it, without waiting for the acknowledgement.", 2, 1,
+   [](Tables& t) { cache(t, S::kDirty, E::kEvict, S::kInvalid, {A::kWithdrawAll, A::kReturnDirty, A::kReleaseSlot}); }},
+  {"crossed-recall-dropped", "A recall that crosses the owner's return is dropped: the home waits for ever.", 2, 1,
+   [](Tables& t) { cache(t, S::kDirtyToInvalid, E::kForwardExclusive, S::kDirtyToInvalid, {}); }},
+  {"upgrade-survives-invalidation", "An upgrade that crossed an invalidation goes on as if the copy were still valid.", 2, 1,
+   [](Tables& t) { cache(t, S::kSharedToDirty, E::kInvalidate, S::kSharedToDirty, {A::kWithdrawAll, A::kAckInvalidate}); }},
+  {"invalidation-before-quiet", "An invalidation is acknowledged while threads may still read the copy.", 2, 1,
+   [](Tables& t) { cache(t, S::kShared, E::kInvalidate, S::kInvalid, {A::kHide, A::kAckInvalidate, A::kReleaseSlot}); }},
+  {"stale-invalidation-unanswered", "An invalidation for a copy that was just dropped is not acknowledged.", 2, 1,
+   [](Tables& t) { cache(t, S::kInvalid, E::kInvalidate, S::kInvalid, {}); }},
+  {"invalidation-after-return-unanswered", "A node that gave the line away while returning it does not acknowledge the invalidation that follows.", 3, 1,
+   [](Tables& t) { cache(t, S::kLeftToInvalid, E::kInvalidate, S::kLeftToInvalid, {}); }},
+  {"early-invalidation-acknowledged", "An invalidation for a copy whose data is still on its way is acknowledged, and the copy used all the same.", 3, 1,
+   [](Tables& t) { cache(t, S::kInvalidToSharedData, E::kInvalidate, S::kInvalidToSharedData, {A::kAckInvalidate}); }},
+  {"forward-before-data-dropped", "A forward that reaches the new owner before its data is dropped.", 4, 1,
+   [](Tables& t) { cache(t, S::kInvalidToDirtyData, E::kForwardExclusive, S::kInvalidToDirtyData, {}); }},
+  {"held-message-dropped", "A forward that a lock delays is forgotten in place of kept.", 2, 1,
+   [](Tables& t) { cache(t, S::kDirty, E::kHeld, S::kDirty, {}); }},
+  {"lock-ignored", "An invalidation is acknowledged although a thread holds a read lock.", 2, 1,
+   [](Tables& t) { cache(t, S::kShared, E::kHeld, S::kShared, {A::kAckInvalidate}); }},
+  {"lock-refusal-unsaid", "A try that meets a lock of the owner is not answered.", 2, 1,
+   [](Tables& t) { cache(t, S::kDirty, E::kTryHeld, S::kDirty, {}); }},
+  {"try-refused-state-left", "A refused try tells its thread but leaves the line asking.", 2, 1,
+   [](Tables& t) { cache(t, S::kInvalidToDirty, E::kRefused, S::kInvalidToDirty, {A::kRefuseTry}); }},
+  {"refused-upgrade-kept-dirty", "A refused upgrade is taken for a granted one.", 3, 1,
+   [](Tables& t) { cache(t, S::kSharedToDirty, E::kRefused, S::kDirty, {A::kServe}); }},
+  {"owner-data-is-enough", "The owner's data is written to before the home has confirmed.", 3, 1,
+   [](Tables& t) { cache(t, S::kInvalidToDirty, E::kOwnerData, S::kDirty, {A::kServe}); }},
+  {"grant-is-enough", "The home's confirmation is taken for the data.", 3, 1,
+   [](Tables& t) { cache(t, S::kInvalidToShared, E::kGrant, S::kShared, {A::kServe}); }},
+  {"downgrade-keeps-writing", "An owner that sends a copy does not wait for its own writers.", 2, 1,
+   [](Tables& t) { cache(t, S::kDirty, E::kForwardShared, S::kShared, {A::kSendToRequester, A::kWriteBack}); }},
+};
+#undef S
+#undef E
+#undef A
+// clang-format on
+
+constexpr std::size_t kHomeCount = std::size(kHomeMutants);
+
+constexpr auto kMutants = [] {
+  std::array<Mutant, kHomeCount + std::size(kCacheMutants)> all{};
+  std::copy(std::begin(kHomeMutants), std::end(kHomeMutants), all.begin());
+  std::copy(std::begin(kCacheMutants), std::end(kCacheMutants), all.begin() + kHomeCount);
+  return all;
+}();
+
+}  // namespace
+
+std::span<const Mutant> mutants() noexcept { return kMutants; }
+
+const Mutant* find_mutant(std::string_view name) noexcept {
+  const auto found = std::find_if(kMutants.begin(), kMutants.end(), [&](const Mutant& m) { return m.name == name; });
+  return found == kMutants.end() ? nullptr : &*found;
+}
+
+}  // namespace atoll::explorer

@@ -1,0 +1,24 @@
+// Protocols with one mistake each. An explorer that finds nothing wrong with them would prove nothing.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "coherence/protocol.hpp"
+
+namespace atoll::explorer {
+
+/// One realistic mistake in one of the tables.
+struct Mutant {
+  std::string_view name;
+  std::string_view mistake;
+  unsigned nodes;    // the smallest world in which it shows
+  unsigned threads;  // per node
+  void (*apply)(coherence::Tables& tables);
+};
+
+[[nodiscard]] std::span<const Mutant> mutants() noexcept;
+/// Null when there is none of that name.
+[[nodiscard]] const Mutant* find_mutant(std::string_view name) noexcept;
+
+}  // namespace atoll::explorer

@@ -1,0 +1,415 @@
+// The world's environment and its steps.
+#include "explorer/world.hpp"
+
+#include <fmt/format.h>
+
+#include "coherence/lock_word.hpp"
+
+namespace atoll::explorer {
+
+using coherence::CacheState;
+using coherence::Cold;
+using coherence::DirState;
+using coherence::LineRef;
+using coherence::Message;
+using coherence::Op;
+using coherence::OpKind;
+using wire::Kind;
+
+namespace {
+
+constexpr std::uint64_t kLineBytes = 512;
+constexpr std::uint8_t kReadWrite = detail::kReadable | detail::kWritable;
+
+bool asked_exclusive(CacheState state) noexcept {
+  return state == CacheState::kInvalidToDirty || state == CacheState::kInvalidToDirtyData ||
+         state == CacheState::kInvalidToDirtyGrant || state == CacheState::kSharedToDirty;
+}
+
+std::byte some_data;  // what Line::data points to: the model keeps no bytes
+
+}  // namespace
+
+bool ModelThread::writes_pending() const noexcept {
+  for (const ModelOp& write : writes) {
+    if (write.pending) return true;
+  }
+  return false;
+}
+
+unsigned ModelThread::locks_held() const noexcept {
+  unsigned count = 0;
+  for (Hold hold : held) count += hold != Hold::kNone ? 1 : 0;
+  return count;
+}
+
+std::uint16_t Step::pack() const noexcept {
+  return std::uint16_t(unsigned(kind) | unsigned(node) << 3 | unsigned(peer) << 6 | unsigned(thread) << 9 |
+                       unsigned(line) << 10 | unsigned(op) << 11);
+}
+
+Step Step::unpack(std::uint16_t packed) noexcept {
+  return {StepKind(packed & 7),         std::uint8_t(packed >> 3 & 7), std::uint8_t(packed >> 6 & 7),
+          std::uint8_t(packed >> 9 & 1), std::uint8_t(packed >> 10 & 1), OpKind(packed >> 11)};
+}
+
+/// One node's environment: the core's effects become changes of the world, and each is looked at.
+class World::NodeEnv final : public coherence::Env {
+ public:
+  NodeEnv(World& world, NodeId self) noexcept : world_(world), self_(self) {}
+
+  NodeId self() const noexcept override { return self_; }
+  NodeId nodes() const noexcept override { return NodeId(world_.options_.nodes); }
+
+  Cold& cold(const LineRef& ref) override {
+    ModelLine& line = observe(ref);
+    line.has_cold = true;
+    return line.cold;
+  }
+  Cold* find_cold(const LineRef& ref) noexcept override {
+    ModelLine& line = observe(ref);
+    return line.has_cold ? &line.cold : nullptr;
+  }
+  void drop_cold(const LineRef& ref) noexcept override { observe(ref).has_cold = false; }
+
+  void send(const LineRef& ref, NodeId to, const Message& message) override {
+    if (to >= world_.options_.nodes || to == self_) return world_.fail("a message to nobody, or to oneself");
+    check_given(ref, to, message);
+    world_.channel(self_, to).push_back({std::uint8_t(index(ref)), message});
+  }
+  void send_line(const LineRef& ref, NodeId to, std::uint32_t slot, const Message& message) override {
+    ModelLine& target = world_.at(to, index(ref));
+    if (target.ref.is_home() || target.line.slot != slot + 1) {
+      world_.fail(fmt::format("data for line {} was written into a slot of node {} that the line does not have",
+                              index(ref), to));
+    }
+    target.fresh = observe(ref).fresh;
+    send(ref, to, message);
+  }
+  void send_home(const LineRef& ref, const Message& message) override {
+    world_.at(ref.home(), index(ref)).fresh = observe(ref).fresh;
+    send(ref, ref.home(), message);
+  }
+
+  void quiesce(const LineRef& ref) override { mine(ref).lingering = access(ref); }
+  bool take_slot(const LineRef& ref) override {
+    if (ref.line->slot != 0) world_.fail("a slot was taken for a line that has one");
+    ref.line->slot = 1 + index(ref);
+    ref.line->data = &some_data;
+    return true;
+  }
+  void release_slot(const LineRef& ref) noexcept override {
+    if (observe(ref).lingering != 0) world_.fail("a slot was released while threads may use it");
+    ref.line->slot = 0;
+    ref.line->data = nullptr;
+    mine(ref).fresh = false;
+  }
+  void log_transfer(const LineRef& ref, NodeId owner) override { world_.logged_[index(ref)] = owner; }
+
+  void perform(const LineRef& ref, Op& op) override;
+  void complete(const LineRef& ref, Op& op, Errc result) override;
+
+  void fault(const LineRef& ref, const Message& message, const char* why) override {
+    world_.fail(fmt::format("node {} calls a message of a correct node a fault: {} line {}: {}", self_,
+                            to_string(message), index(ref), why));
+  }
+  void broken(const LineRef& ref, const char* what) override {
+    world_.fail(fmt::format("the core's own check failed at node {}, line {}: {}", self_, index(ref), what));
+  }
+
+ private:
+  static unsigned index(const LineRef& ref) noexcept { return unsigned(ref.address.offset() / kLineBytes - 1); }
+  static std::uint8_t access(const LineRef& ref) noexcept {
+    return ref.line->access.load(std::memory_order_relaxed) & kReadWrite;
+  }
+  ModelLine& mine(const LineRef& ref) const noexcept { return world_.at(self_, index(ref)); }
+  /// Threads run between any two things that the core does: what is allowed now may be in use from now on.
+  ModelLine& observe(const LineRef& ref) const noexcept {
+    ModelLine& line = mine(ref);
+    line.lingering |= access(ref);
+    return line;
+  }
+  void check_given(const LineRef& ref, NodeId to, const Message& message);
+
+  World& world_;
+  NodeId self_;
+};
+
+/// Before a permission or a copy leaves a node: no thread there still uses what the node gives up, and
+/// ownership moves only when the log knows.
+void World::NodeEnv::check_given(const LineRef& ref, NodeId to, const Message& message) {
+  const std::uint8_t lingering = observe(ref).lingering;
+  const bool exclusive = asked_exclusive(world_.at(to, index(ref)).ref.state());
+  std::uint8_t allowed = kReadWrite;
+  switch (message.kind) {
+    case Kind::kData:
+    case Kind::kGrant:
+      if (exclusive && world_.logged_[index(ref)] != to) world_.fail(fmt::format("a grant to node {} before its log", to));
+      allowed = exclusive ? 0 : std::uint8_t(detail::kReadable);
+      break;
+    case Kind::kOwnerData: allowed = exclusive ? 0 : std::uint8_t(detail::kReadable); break;
+    case Kind::kWriteBack: allowed = detail::kReadable; break;
+    case Kind::kInvalidateAck:
+    case Kind::kPutShared:
+    case Kind::kPutDirty:
+    case Kind::kTransfer: allowed = 0; break;
+    case Kind::kNone:
+    case Kind::kGetShared:
+    case Kind::kGetExclusive:
+    case Kind::kUpgrade:
+    case Kind::kInvalidate:
+    case Kind::kForwardShared:
+    case Kind::kForwardExclusive:
+    case Kind::kRefused:
+    case Kind::kPutAck:
+    case Kind::kInvalidateRefused:
+    case Kind::kOwnerRefused:
+    case Kind::kAllocate:
+    case Kind::kAllocateReply:
+    case Kind::kFree:
+    case Kind::kFreeReply:
+    case Kind::kBarrierArrive:
+    case Kind::kBarrierRelease:
+    case Kind::kCount: break;
+  }
+  if ((lingering & ~allowed) != 0) {
+    world_.fail(fmt::format("node {} sends {} while threads of its own may still {} the line", self_,
+                            to_string(message), (lingering & detail::kWritable) != 0 ? "write" : "read"));
+  }
+}
+
+void World::NodeEnv::perform(const LineRef& ref, Op& op) {
+  const unsigned line = index(ref);
+  const ModelOp& mine_op = static_cast<const ModelOp&>(op);
+  if (!observe(ref).fresh) {
+    world_.fail(fmt::format("a {} of node {} sees an old value of line {}", to_string(op.kind), self_, line));
+  }
+  if (op.kind == OpKind::kRead) {
+    if (world_.thread(self_, mine_op.thread).writes[line].pending) {
+      world_.fail(fmt::format("thread {} of node {} reads line {} before its own write", mine_op.thread, self_, line));
+    }
+    return;
+  }
+  for (unsigned node = 0; node < world_.options_.nodes; ++node) {
+    if (node == self_) continue;
+    if (world_.may_read(node, line)) {
+      world_.fail(fmt::format("node {} writes line {} while node {} may read it", self_, line, node));
+    }
+    world_.at(node, line).fresh = false;
+  }
+}
+
+void World::NodeEnv::complete(const LineRef& ref, Op& op, Errc result) {
+  const unsigned line = index(observe(ref).ref);
+  ModelOp& done = static_cast<ModelOp&>(op);
+  if (!done.pending) world_.fail("an operation completed twice");
+  if (result != Errc::kOk && !(result == Errc::kRefused && is_try(op.kind))) {
+    world_.fail("an operation that must wait was refused");
+  }
+  done.pending = false;
+  if (!is_lock(op.kind) || result != Errc::kOk) return;
+  const bool exclusive = op.kind == OpKind::kWriteLock || op.kind == OpKind::kTryWriteLock;
+  world_.thread(self_, done.thread).held[line] = exclusive ? Hold::kWrite : Hold::kRead;
+}
+
+World::World(const WorldOptions& options)
+    : options_(options), lines_(options.nodes * options.lines), threads_(options.nodes * options.threads),
+      channels_(options.nodes * options.nodes) {
+  for (unsigned node = 0; node < options_.nodes; ++node) {
+    envs_.push_back(std::make_unique<NodeEnv>(*this, NodeId(node)));
+  }
+  for (unsigned node = 0; node < options_.nodes; ++node) {
+    if (options_.tables != nullptr) {
+      protocols_.emplace_back(*envs_[node], *options_.tables);
+    } else {
+      protocols_.emplace_back(*envs_[node]);
+    }
+    for (unsigned line = 0; line < options_.lines; ++line) {
+      ModelLine& model = at(node, line);
+      model.ref.address = GlobalAddress::make(NodeId(home_of(line)), kLineBytes * (line + 1));
+      model.ref.line = &model.line;
+      model.ref.directory = home_of(line) == node ? &model.entry : nullptr;
+    }
+    for (unsigned index = 0; index < options_.threads; ++index) {
+      ModelThread& t = thread(node, index);
+      const unsigned base = index * (1 + options_.lines);
+      t.blocking.thread = std::uint8_t(index);
+      t.blocking.index = std::uint8_t(base);
+      for (unsigned line = 0; line < options_.lines; ++line) {
+        t.writes[line].kind = OpKind::kWrite;
+        t.writes[line].thread = std::uint8_t(index);
+        t.writes[line].index = std::uint8_t(base + 1 + line);
+      }
+    }
+  }
+  reset();
+}
+
+World::~World() = default;
+
+void World::clear_line(unsigned node, unsigned line) {
+  ModelLine& model = at(node, line);
+  const bool home = model.ref.is_home();
+  model.line.access.store(0, std::memory_order_relaxed);
+  model.line.quiet = detail::Line::kUnused;
+  model.line.lock.store(0, std::memory_order_relaxed);
+  model.line.state = std::uint8_t(CacheState::kInvalid);
+  model.line.slot = 0;
+  model.line.data = home ? &some_data : nullptr;
+  model.entry = coherence::DirEntry{};
+  model.cold.memory = {};
+  model.cold.locks = {};
+  model.cold.trying = nullptr;
+  model.cold.has_held = false;
+  model.cold.local_queued = false;
+  model.cold.requests.clear();
+  model.has_cold = false;
+  model.fresh = home;
+  model.lingering = 0;
+}
+
+void World::reset() {
+  for (unsigned node = 0; node < options_.nodes; ++node) {
+    for (unsigned line = 0; line < options_.lines; ++line) clear_line(node, line);
+  }
+  for (ModelThread& t : threads_) {
+    t.blocking.pending = false;
+    for (ModelOp& write : t.writes) write.pending = false;
+    t.held = {};
+  }
+  for (auto& packets : channels_) packets.clear();
+  violation_.clear();
+}
+
+ModelOp& World::op_at(unsigned node, unsigned index) noexcept {
+  const unsigned per_thread = 1 + options_.lines;
+  ModelThread& t = thread(node, index / per_thread);
+  return index % per_thread == 0 ? t.blocking : t.writes[index % per_thread - 1];
+}
+
+void World::fail(std::string what) {
+  if (violation_.empty()) violation_ = std::move(what);
+}
+
+// ---- steps ----
+
+void World::enumerate(std::vector<Step>& out) const {
+  out.clear();
+  for (unsigned from = 0; from < options_.nodes; ++from) {
+    for (unsigned to = 0; to < options_.nodes; ++to) {
+      if (!channel(from, to).empty()) {
+        out.push_back({StepKind::kDeliver, std::uint8_t(to), std::uint8_t(from), 0, channel(from, to).front().line});
+      }
+    }
+  }
+  for (unsigned node = 0; node < options_.nodes; ++node) {
+    for (unsigned index = 0; index < options_.threads; ++index) {
+      const ModelThread& t = thread(node, index);
+      if (t.blocking.pending || t.writes_pending()) continue;  // an unlock is a fence
+      for (unsigned line = 0; line < options_.lines; ++line) {
+        if (t.held[line] == Hold::kNone) continue;
+        out.push_back({StepKind::kUnlock, std::uint8_t(node), 0, std::uint8_t(index), std::uint8_t(line)});
+      }
+    }
+  }
+  for (unsigned node = 0; node < options_.nodes; ++node) {
+    for (unsigned index = 0; index < options_.threads; ++index) enumerate_thread(node, index, out);
+    for (unsigned line = 0; line < options_.lines; ++line) {
+      const ModelLine& model = at(node, line);
+      if (model.ref.is_home() || model.has_cold) continue;
+      const CacheState state = model.ref.state();
+      if ((options_.ops & kOpsEvict) != 0 && (state == CacheState::kShared || state == CacheState::kDirty)) {
+        out.push_back({StepKind::kEvict, std::uint8_t(node), 0, 0, std::uint8_t(line)});
+      }
+      if ((options_.ops & kOpsAhead) != 0 && state == CacheState::kInvalid) {
+        out.push_back({StepKind::kReadAhead, std::uint8_t(node), 0, 0, std::uint8_t(line)});
+      }
+    }
+  }
+}
+
+void World::enumerate_thread(unsigned node, unsigned index, std::vector<Step>& out) const {
+  const ModelThread& t = thread(node, index);
+  const auto add = [&](StepKind kind, unsigned line, OpKind op) {
+    out.push_back({kind, std::uint8_t(node), 0, std::uint8_t(index), std::uint8_t(line), op});
+  };
+  if (t.blocking.pending) {
+    if ((options_.ops & kOpsCancel) != 0) add(StepKind::kCancel, t.blocking_line, t.blocking.kind);
+    return;
+  }
+  unsigned lowest = 0;  // lock order: what a holder waits for lies above all that it holds
+  for (unsigned line = 0; line < options_.lines; ++line) {
+    if (t.held[line] != Hold::kNone) lowest = line + 1;
+  }
+  const bool may_lock = !t.writes_pending() && t.locks_held() < options_.locks_held;  // a lock is a fence
+  for (unsigned line = 0; line < options_.lines; ++line) {
+    const bool in_order = line >= lowest;
+    const bool may_write = in_order || t.held[line] == Hold::kWrite;
+    if ((options_.ops & kOpsRead) != 0 && (in_order || t.held[line] != Hold::kNone)) add(StepKind::kOperation, line, OpKind::kRead);
+    if ((options_.ops & kOpsWrite) != 0 && may_write && !t.writes[line].pending) {
+      add(StepKind::kOperation, line, OpKind::kWrite);
+    }
+    if ((options_.ops & kOpsAtomic) != 0 && may_write) add(StepKind::kOperation, line, OpKind::kAtomic);
+    if (!may_lock || t.held[line] != Hold::kNone) continue;
+    if ((options_.ops & kOpsLock) != 0 && in_order) {
+      add(StepKind::kOperation, line, OpKind::kReadLock);
+      add(StepKind::kOperation, line, OpKind::kWriteLock);
+    }
+    if ((options_.ops & kOpsTry) != 0) {
+      add(StepKind::kOperation, line, OpKind::kTryReadLock);
+      add(StepKind::kOperation, line, OpKind::kTryWriteLock);
+    }
+  }
+}
+
+bool World::apply(const Step& step) {
+  logged_.fill(kNoNode);
+  bool done = true;
+  const LineRef& ref = at(step.node, step.line).ref;
+  switch (step.kind) {
+    case StepKind::kDeliver: deliver(step.peer, step.node); break;
+    case StepKind::kOperation: operate(step); break;
+    case StepKind::kUnlock: unlock(step); break;
+    case StepKind::kEvict: done = protocols_[step.node].evict(ref); break;
+    case StepKind::kReadAhead: done = protocols_[step.node].read_ahead(ref); break;
+    case StepKind::kCancel: {
+      ModelOp& op = thread(step.node, step.thread).blocking;
+      if (!protocols_[step.node].cancel(ref, op)) fail("an operation that waits could not be taken back");
+      op.pending = false;
+      break;
+    }
+  }
+  ModelLine& model = at(step.node, step.line);
+  model.lingering |= model.line.access.load(std::memory_order_relaxed) & kReadWrite;
+  return done;
+}
+
+void World::deliver(unsigned from, unsigned to) {
+  const Packet packet = channel(from, to).front();
+  channel(from, to).pop_front();
+  protocols_[to].receive(at(to, packet.line).ref, packet.message);
+}
+
+void World::operate(const Step& step) {
+  ModelThread& t = thread(step.node, step.thread);
+  const ModelLine& model = at(step.node, step.line);
+  const bool hit = !is_lock(step.op) &&
+                   (model.line.access.load(std::memory_order_relaxed) & need_of(step.op)) != 0;
+  ModelOp& op = step.op == OpKind::kWrite ? t.writes[step.line] : t.blocking;
+  op.kind = step.op;
+  op.pending = true;
+  op.under_lock = t.held[step.line] != Hold::kNone;
+  if (step.op != OpKind::kWrite) t.blocking_line = step.line;
+  protocols_[step.node].submit(model.ref, op);
+  if (hit && op.pending) fail("an access that the access byte allows was queued");
+}
+
+void World::unlock(const Step& step) {
+  ModelThread& t = thread(step.node, step.thread);
+  ModelLine& model = at(step.node, step.line);
+  const bool exclusive = t.held[step.line] == Hold::kWrite;
+  t.held[step.line] = Hold::kNone;
+  if (coherence::drop_lock(model.line.lock, exclusive)) protocols_[step.node].unlocked(model.ref);
+}
+
+}  // namespace atoll::explorer

@@ -1,0 +1,199 @@
+// The world that the explorer walks: a few nodes, their lines, their threads and the messages between them,
+// driven by the real protocol core.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "coherence/env.hpp"
+#include "coherence/protocol.hpp"
+
+namespace atoll::explorer {
+
+inline constexpr unsigned kMaxNodes = 4;
+inline constexpr unsigned kMaxLines = 2;
+inline constexpr unsigned kMaxThreads = 2;
+
+/// What threads do, as bits of a mask.
+enum OpsMask : std::uint32_t {
+  kOpsRead = 1,
+  kOpsWrite = 2,
+  kOpsAtomic = 4,
+  kOpsLock = 8,
+  kOpsTry = 16,
+  kOpsEvict = 32,
+  kOpsCancel = 64,  // a blocked operation is taken back
+  kOpsAhead = 128,  // a copy is asked for that nobody waits for
+  kOpsAll = 63,     // those that an application asks for
+};
+
+struct WorldOptions {
+  unsigned nodes = 2;
+  unsigned lines = 1;
+  unsigned threads = 1;
+  std::uint32_t ops = kOpsAll;
+  unsigned locks_held = kMaxLines;  // at most so many at once by one thread
+  const coherence::Tables* tables = nullptr;
+};
+
+enum class StepKind : std::uint8_t { kDeliver, kOperation, kUnlock, kCancel, kEvict, kReadAhead };
+
+/// One thing that may happen next. `node` acts; `peer` is the sender of what is delivered.
+struct Step {
+  StepKind kind = StepKind::kDeliver;
+  std::uint8_t node = 0;
+  std::uint8_t peer = 0;
+  std::uint8_t thread = 0;
+  std::uint8_t line = 0;
+  coherence::OpKind op = coherence::OpKind::kRead;
+
+  [[nodiscard]] std::uint16_t pack() const noexcept;
+  [[nodiscard]] static Step unpack(std::uint16_t packed) noexcept;
+};
+
+/// An operation of a model thread: the thread's blocking one, or its asynchronous write of one line.
+struct ModelOp : coherence::Op {
+  ModelOp() noexcept : Op(coherence::OpKind::kRead) {}
+  std::uint8_t index = 0;  // within its node
+  std::uint8_t thread = 0;
+  bool pending = false;
+};
+
+enum class Hold : std::uint8_t { kNone, kRead, kWrite };
+
+struct ModelThread {
+  ModelOp blocking;
+  std::uint8_t blocking_line = 0;
+  std::array<ModelOp, kMaxLines> writes;
+  std::array<Hold, kMaxLines> held{};
+
+  [[nodiscard]] bool writes_pending() const noexcept;
+  [[nodiscard]] unsigned locks_held() const noexcept;
+};
+
+/// A line at one node. `fresh` says whether the bytes here (the home's memory, or the slot) are those of the
+/// last write in coherence order: a write makes every other copy stale, a copy is as fresh as its source.
+/// That is all that comparing values could tell, and no counter can wrap around and hide an old value.
+struct ModelLine {
+  coherence::Line line;
+  coherence::DirEntry entry;
+  coherence::Cold cold;
+  coherence::LineRef ref;
+  bool has_cold = false;
+  bool fresh = false;
+  std::uint8_t lingering = 0;  // access that threads may still be using: what was allowed since the last quiesce
+};
+
+struct Packet {
+  std::uint8_t line = 0;
+  coherence::Message message;
+};
+
+/// All nodes at one instant.
+///
+/// What is modelled: a FIFO channel per ordered pair of nodes; data that is written to the receiver's slot (or
+/// the home's memory) when it is sent, as through shared memory; threads that each have at most one blocking
+/// operation and one asynchronous write per line under way. What is bounded, and nothing else is:
+///   - a thread has one asynchronous write per line under way, not many;
+///   - a thread that holds a lock waits only for lines above it (lock order; reads and writes wait for locks of
+///     other nodes and so count), tries any, writes only under a write lock, and unlocks when its writes are done;
+///   - slots never run out; a line's slot has always the same number;
+///   - WorldOptions::locks_held, when it is less than the lines.
+/// A blocking write is an asynchronous one that its thread waits for; it adds no behaviour. A hit is modelled as
+/// submit() in a state whose access byte allows it, and must then complete at once and leave nothing behind. A read by
+/// the holder of a lock changes nothing; it is the invariant that a holder's copy is current.
+///
+/// Thread-safety: none.
+/// Invariants: those listed with check().
+class World final {
+ public:
+  explicit World(const WorldOptions& options);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  /// Everything idle: each line at its home alone.
+  void reset();
+  void encode(std::vector<std::uint8_t>& out) const;
+  void decode(std::span<const std::uint8_t> bytes);
+
+  /// The steps that may happen now, deliveries first, then unlocks.
+  void enumerate(std::vector<Step>& out) const;
+  /// Does one. False when it turned out that there is nothing to do (an eviction of what is in use).
+  bool apply(const Step& step);
+  /// Compares the state with every invariant. The first failure is kept in violation().
+  void check();
+  /// No message, no wish, no lock.
+  [[nodiscard]] bool is_quiet() const noexcept;
+  [[nodiscard]] bool network_empty() const noexcept;
+
+  [[nodiscard]] bool violated() const noexcept { return !violation_.empty(); }
+  [[nodiscard]] const std::string& violation() const noexcept { return violation_; }
+
+  /// "node 1 -> node 0: GetExclusive line 0"; to be asked before the step is applied.
+  [[nodiscard]] std::string describe(const Step& step) const;
+  /// The state of every line at every node, in a few words.
+  [[nodiscard]] std::string summary() const;
+
+ private:
+  class NodeEnv;
+  friend class NodeEnv;
+  struct Cursor;
+
+  [[nodiscard]] ModelLine& at(unsigned node, unsigned line) noexcept { return lines_[node * options_.lines + line]; }
+  [[nodiscard]] const ModelLine& at(unsigned node, unsigned line) const noexcept {
+    return lines_[node * options_.lines + line];
+  }
+  [[nodiscard]] ModelThread& thread(unsigned node, unsigned index) noexcept {
+    return threads_[node * options_.threads + index];
+  }
+  [[nodiscard]] const ModelThread& thread(unsigned node, unsigned index) const noexcept {
+    return threads_[node * options_.threads + index];
+  }
+  [[nodiscard]] std::deque<Packet>& channel(unsigned from, unsigned to) noexcept {
+    return channels_[from * options_.nodes + to];
+  }
+  [[nodiscard]] const std::deque<Packet>& channel(unsigned from, unsigned to) const noexcept {
+    return channels_[from * options_.nodes + to];
+  }
+  [[nodiscard]] unsigned home_of(unsigned line) const noexcept { return line % options_.nodes; }
+  [[nodiscard]] ModelOp& op_at(unsigned node, unsigned index) noexcept;
+  void clear_line(unsigned node, unsigned line);
+
+  void enumerate_thread(unsigned node, unsigned index, std::vector<Step>& out) const;
+  void deliver(unsigned from, unsigned to);
+  void operate(const Step& step);
+  void unlock(const Step& step);
+  void fail(std::string what);
+
+  [[nodiscard]] bool may_read(unsigned node, unsigned line) const noexcept;
+  [[nodiscard]] bool put_ack_under_way(unsigned node, unsigned line) const noexcept;
+  void check_copies(unsigned line);
+  void check_directory(unsigned line);
+  void check_known(unsigned node, unsigned line);
+  void check_access(unsigned node, unsigned line);
+  void check_locks(unsigned line);
+  void check_network();
+
+  void encode_line(unsigned node, unsigned line, std::vector<std::uint8_t>& out) const;
+  void encode_thread(const ModelThread& thread, std::vector<std::uint8_t>& out) const;
+  void decode_line(unsigned node, unsigned line, Cursor& in);
+  void decode_thread(ModelThread& thread, Cursor& in);
+
+  WorldOptions options_;
+  std::vector<std::unique_ptr<NodeEnv>> envs_;
+  std::vector<coherence::Protocol> protocols_;
+  std::deque<ModelLine> lines_;  // neither moves nor copies: they hold atomics
+  std::deque<ModelThread> threads_;
+  std::vector<std::deque<Packet>> channels_;
+  std::array<NodeId, kMaxLines> logged_{};  // in this step: the new owner whose transfer stands in the log
+  std::string violation_;
+};
+
+}  // namespace atoll::explorer

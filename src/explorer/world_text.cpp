@@ -1,0 +1,44 @@
+// A world in words, for the message chart.
+#include <fmt/format.h>
+
+#include "explorer/world.hpp"
+
+namespace atoll::explorer {
+
+std::string World::describe(const Step& step) const {
+  switch (step.kind) {
+    case StepKind::kDeliver: {
+      const Packet& packet = channel(step.peer, step.node).front();
+      return fmt::format("node {} -> node {}: {} line {}", step.peer, step.node, to_string(packet.message), packet.line);
+    }
+    case StepKind::kOperation:
+      return fmt::format("node {} thread {}: {} line {}", step.node, step.thread, to_string(step.op), step.line);
+    case StepKind::kUnlock: return fmt::format("node {} thread {}: unlock line {}", step.node, step.thread, step.line);
+    case StepKind::kCancel:
+      return fmt::format("node {} thread {}: takes back {} line {}", step.node, step.thread, to_string(step.op),
+                         step.line);
+    case StepKind::kEvict: return fmt::format("node {}: evict line {}", step.node, step.line);
+    case StepKind::kReadAhead: return fmt::format("node {}: read ahead line {}", step.node, step.line);
+  }
+  return {};
+}
+
+std::string World::summary() const {
+  std::string text;
+  for (unsigned line = 0; line < options_.lines; ++line) {
+    text += fmt::format("{}line {}:", line == 0 ? "" : "; ", line);
+    for (unsigned node = 0; node < options_.nodes; ++node) {
+      const ModelLine& model = at(node, line);
+      const std::string_view state =
+          model.ref.is_home() ? to_string(model.entry.state) : to_string(model.ref.state());
+      text += fmt::format(" {}{}", model.ref.is_home() ? "home " : "", state);
+      std::uint32_t word = model.line.lock.load(std::memory_order_relaxed);
+      if ((word & detail::kLockWriter) != 0) text += "[W]";
+      if ((word & detail::kLockReaders) != 0) text += fmt::format("[R{}]", word & detail::kLockReaders);
+      if (node + 1 < options_.nodes) text += ",";
+    }
+  }
+  return text;
+}
+
+}  // namespace atoll::explorer

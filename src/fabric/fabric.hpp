@@ -1,0 +1,43 @@
+// Moving bytes between nodes: three channels behind one interface.
+//
+// control: 64-byte messages, in order per pair of nodes. data: one-sided writes to a peer's cache slot or to its home
+// memory, visible to the peer before any message sent later. notice: here the control message that follows the data.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "atoll/status.hpp"
+#include "wire/message.hpp"
+
+namespace atoll::fabric {
+
+/// Thread-safety: send, write_*, flush and poll are called under the node's engine lock; wake_self from any thread; wait
+/// from the service thread alone.
+/// Invariants:
+///   1. Messages of one sender reach one receiver in the order sent, each once.
+///   2. What write_slot and write_home wrote is there before a message sent after it is polled.
+///   3. send never blocks: what a full ring cannot take waits on this side and goes out with a later flush.
+class Fabric {
+ public:
+  virtual ~Fabric() = default;
+  /// Puts a message into the peer's queue. Consecutive lines of one kind are joined into one wire message.
+  virtual void send(NodeId to, const wire::Message& message) = 0;
+  virtual void write_slot(NodeId to, std::uint32_t slot, const std::byte* line) = 0;
+  virtual void write_home(NodeId to, std::uint64_t offset, const std::byte* line) = 0;
+  /// Makes everything sent so far visible to its receivers and wakes those who sleep.
+  virtual void flush() = 0;
+  /// The next message, copied out. False when there is none.
+  [[nodiscard]] virtual bool poll(wire::Message& message, NodeId& from) = 0;
+  /// A guess, without the engine lock: is there something to poll?
+  [[nodiscard]] virtual bool maybe_pending() const noexcept = 0;
+  /// Does something wait on this side because a peer's queue is full? Such a node must go on flushing.
+  [[nodiscard]] virtual bool has_backlog() const noexcept = 0;
+  /// Sleeps until a peer sends, wake_self is called, or the time is over.
+  virtual void wait(std::uint32_t timeout_ms) noexcept = 0;
+  virtual void wake_self() noexcept = 0;
+  /// A peer is gone: drop what waits for it and send it nothing more.
+  virtual void forget(NodeId peer) noexcept = 0;
+};
+
+}  // namespace atoll::fabric

@@ -1,0 +1,133 @@
+#include "fabric/shm/shm_fabric.hpp"
+
+#include <cstring>
+
+#include "base/futex.hpp"
+
+namespace atoll::fabric {
+namespace {
+
+/// May `next` join `open` as its next line? Same kind, same everything, and the line that follows.
+bool continues(const wire::Message& open, const wire::Message& next, std::uint32_t line_bytes) noexcept {
+  return wire::is_line_kind(next.kind) && open.kind == next.kind && open.flags == next.flags &&
+         open.requester == next.requester && open.count < wire::kMaxRun && next.count == 1 &&
+         next.line == open.line + std::uint64_t(open.count) * line_bytes;
+}
+
+}  // namespace
+
+ShmFabric::ShmFabric(NodeId self, std::uint32_t line_bytes, std::uint32_t ring_slots,
+                     const std::vector<ShmParts>& parts, metrics::Counters& counters)
+    : self_(self), line_bytes_(line_bytes), counters_(counters), peers_(parts.size()) {
+  const std::size_t stride = Ring::bytes(ring_slots);
+  for (NodeId node = 0; node < parts.size(); ++node) {
+    Peer& peer = peers_[node];
+    peer.parts = parts[node];
+    peer.in = Ring(parts[self].rings + stride * node, ring_slots);
+    peer.out = Ring(parts[node].rings + stride * self, ring_slots);
+  }
+  touched_.reserve(peers_.size());
+}
+
+void ShmFabric::push(Peer& peer, const wire::Message& message) {
+  if (!peer.overflow.empty() || !peer.out.push(message)) peer.overflow.push_back(message);
+}
+
+void ShmFabric::send(NodeId to, const wire::Message& message) {
+  Peer& peer = peers_[to];
+  if (peer.gone) return;
+  if (peer.has_staged && continues(peer.staged, message, line_bytes_)) {
+    peer.staged.slots[peer.staged.count++] = message.slots[0];
+    return;
+  }
+  if (peer.has_staged) push(peer, peer.staged);
+  peer.staged = message;
+  peer.has_staged = true;
+  if (!peer.sent) {
+    peer.sent = true;
+    touched_.push_back(to);
+  }
+}
+
+void ShmFabric::write_slot(NodeId to, std::uint32_t slot, const std::byte* line) {
+  std::memcpy(peers_[to].parts.cache + std::uint64_t(slot) * line_bytes_, line, line_bytes_);
+}
+
+void ShmFabric::write_home(NodeId to, std::uint64_t offset, const std::byte* line) {
+  std::memcpy(peers_[to].parts.memory + offset, line, line_bytes_);
+}
+
+void ShmFabric::drain(Peer& peer) {
+  while (!peer.overflow.empty() && peer.out.push(peer.overflow.front())) peer.overflow.pop_front();
+}
+
+void ShmFabric::ring_doorbell(Peer& peer) {
+  const ShmParts& parts = peer.parts;
+  // The message first, then the look at the sleeper; who goes to sleep does it the other way round.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (parts.asleep->load(std::memory_order_relaxed) == 0) return;
+  if (parts.asleep->exchange(0, std::memory_order_seq_cst) == 0) return;  // somebody else wakes it
+  parts.doorbell->fetch_add(1, std::memory_order_release);
+  base::futex_wake(*parts.doorbell, 1, base::FutexScope::kShared);
+  counters_.wakeups_sent.add();
+}
+
+void ShmFabric::flush() {
+  std::size_t kept = 0;
+  for (const NodeId to : touched_) {
+    Peer& peer = peers_[to];
+    if (peer.has_staged) push(peer, peer.staged);
+    peer.has_staged = false;
+    drain(peer);
+    ring_doorbell(peer);
+    peer.sent = !peer.overflow.empty();
+    if (peer.sent) touched_[kept++] = to;
+  }
+  touched_.resize(kept);
+  backlog_.store(kept != 0, std::memory_order_relaxed);
+}
+
+bool ShmFabric::poll(wire::Message& message, NodeId& from) {
+  const auto count = NodeId(peers_.size());
+  for (NodeId tried = 0; tried < count; ++tried) {
+    const NodeId node = next_poll_;
+    Peer& peer = peers_[node];
+    if (node != self_ && !peer.gone && peer.in.pop(message)) {
+      from = node;  // stay with this peer: its messages often come in groups
+      return true;
+    }
+    next_poll_ = NodeId(node + 1 == count ? 0 : node + 1);
+  }
+  return false;
+}
+
+bool ShmFabric::maybe_pending() const noexcept {
+  for (NodeId node = 0; node < peers_.size(); ++node) {
+    if (node != self_ && peers_[node].in.ready()) return true;
+  }
+  return false;
+}
+
+void ShmFabric::wait(std::uint32_t timeout_ms) noexcept {
+  const ShmParts& parts = peers_[self_].parts;
+  const std::uint32_t ticket = parts.doorbell->load(std::memory_order_acquire);
+  parts.asleep->exchange(1, std::memory_order_seq_cst);
+  if (!maybe_pending()) {
+    counters_.sleeps.add();
+    base::futex_wait(*parts.doorbell, ticket, std::uint64_t(timeout_ms) * 1000, base::FutexScope::kShared);
+  }
+  parts.asleep->store(0, std::memory_order_seq_cst);
+}
+
+void ShmFabric::wake_self() noexcept {
+  const ShmParts& parts = peers_[self_].parts;
+  parts.doorbell->fetch_add(1, std::memory_order_seq_cst);
+  base::futex_wake(*parts.doorbell, 1, base::FutexScope::kShared);
+}
+
+void ShmFabric::forget(NodeId peer) noexcept {
+  peers_[peer].gone = true;
+  peers_[peer].overflow.clear();
+}
+
+}  // namespace atoll::fabric

@@ -1,0 +1,65 @@
+// The fabric of one host: peers map each other's segments, data is copied, a futex wakes.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <vector>
+
+#include "fabric/fabric.hpp"
+#include "fabric/shm/ring.hpp"
+#include "metrics/counters.hpp"
+
+namespace atoll::fabric {
+
+/// The parts of a node's segment that its peers use.
+struct ShmParts {
+  std::byte* rings = nullptr;
+  std::byte* cache = nullptr;
+  std::byte* memory = nullptr;
+  std::atomic<std::uint32_t>* doorbell = nullptr;  // futex: bumped to wake the service thread
+  std::atomic<std::uint32_t>* asleep = nullptr;    // 1 while the service thread wants to be woken
+};
+
+/// See Fabric for threads and invariants.
+class ShmFabric final : public Fabric {
+ public:
+  /// `parts[k]` are node k's, mapped here; they must outlive the fabric.
+  ShmFabric(NodeId self, std::uint32_t line_bytes, std::uint32_t ring_slots, const std::vector<ShmParts>& parts,
+            metrics::Counters& counters);
+
+  void send(NodeId to, const wire::Message& message) override;
+  void write_slot(NodeId to, std::uint32_t slot, const std::byte* line) override;
+  void write_home(NodeId to, std::uint64_t offset, const std::byte* line) override;
+  void flush() override;
+  [[nodiscard]] bool poll(wire::Message& message, NodeId& from) override;
+  [[nodiscard]] bool maybe_pending() const noexcept override;
+  [[nodiscard]] bool has_backlog() const noexcept override { return backlog_.load(std::memory_order_relaxed); }
+  void wait(std::uint32_t timeout_ms) noexcept override;
+  void wake_self() noexcept override;
+  void forget(NodeId peer) noexcept override;
+
+ private:
+  struct Peer {
+    ShmParts parts;
+    Ring out;                            // in the peer's segment
+    Ring in;                             // in ours
+    wire::Message staged;                // the last message, still open for more lines
+    bool has_staged = false;
+    bool sent = false;                   // since the last flush
+    bool gone = false;
+    std::deque<wire::Message> overflow;  // what the ring could not take
+  };
+  void push(Peer& peer, const wire::Message& message);
+  void drain(Peer& peer);
+  void ring_doorbell(Peer& peer);
+
+  NodeId self_;
+  std::uint32_t line_bytes_;
+  metrics::Counters& counters_;
+  std::vector<Peer> peers_;
+  std::vector<NodeId> touched_;  // peers sent to since the last flush, or with overflow
+  std::atomic<bool> backlog_{false};
+  NodeId next_poll_ = 0;
+};
+
+}  // namespace atoll::fabric

@@ -1,0 +1,137 @@
+#include "memory/segment.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "base/units.hpp"
+#include "wire/message.hpp"
+
+namespace atoll::memory {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kHuge = 2ull << 20;
+constexpr std::uint64_t kDirectoryEntryBytes = 32;
+constexpr std::uint32_t kRingSlots = 1024;
+constexpr std::uint64_t kRingHeaderBytes = 128;
+
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+void lay_out(SegmentHeader& header, const Options& options, NodeId nodes) {
+  header.line_bytes = options.line_bytes;
+  header.nodes = nodes;
+  header.ring_slots = kRingSlots;
+  header.memory_bytes = round_up(options.memory_bytes, 1ull << 20);
+  header.cache_bytes = round_up(options.cache_bytes, options.line_bytes);
+  header.rings_offset = round_up(sizeof(SegmentHeader), kPage);
+  const std::uint64_t ring = kRingHeaderBytes + std::uint64_t(kRingSlots) * sizeof(wire::Message);
+  header.directory_offset = round_up(header.rings_offset + ring * nodes, kPage);
+  const std::uint64_t entries = header.memory_bytes / options.line_bytes;
+  header.cache_offset = round_up(header.directory_offset + entries * kDirectoryEntryBytes, kHuge);
+  header.memory_offset = round_up(header.cache_offset + header.cache_bytes, kHuge);
+  header.total_bytes = header.memory_offset + header.memory_bytes;
+}
+
+void check_options(const Options& options) {
+  if (!std::has_single_bit(options.line_bytes) || options.line_bytes < 64 || options.line_bytes > 4096) {
+    throw Error(fmt::format("a line of {} bytes: give a power of two from 64 to 4096", options.line_bytes));
+  }
+  if (options.memory_bytes < (1ull << 20) || options.memory_bytes > GlobalAddress::kOffsetMask / 2) {
+    throw Error(fmt::format("memory of {}: give at least 1M", base::format_bytes(options.memory_bytes)));
+  }
+  if (options.cache_bytes < 64ull * options.line_bytes || options.cache_bytes / options.line_bytes > UINT32_MAX / 2) {
+    throw Error(fmt::format("a cache of {}: give at least 64 lines", base::format_bytes(options.cache_bytes)));
+  }
+}
+
+}  // namespace
+
+Segment::Segment(Segment&& other) noexcept { *this = std::move(other); }
+
+Segment& Segment::operator=(Segment&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(base_, other.base_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(cache_offset_, other.cache_offset_);
+  std::swap(cache_bytes_, other.cache_bytes_);
+  std::swap(memory_offset_, other.memory_offset_);
+  std::swap(memory_bytes_, other.memory_bytes_);
+  return *this;
+}
+
+Segment::~Segment() {
+  if (base_ != nullptr) ::munmap(base_, bytes_);
+}
+
+void Segment::map(int fd, std::uint64_t bytes) {
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (at == MAP_FAILED) {
+    throw Error(fmt::format("cannot map a segment of {}: {}. Give less --memory, or raise the limit on address space "
+                            "(ulimit -v)", base::format_bytes(bytes), std::strerror(errno)), Errc::kOutOfMemory);
+  }
+  base_ = static_cast<std::byte*>(at);
+  bytes_ = bytes;
+}
+
+Segment Segment::create(const Options& options, NodeId nodes) {
+  check_options(options);
+  SegmentHeader wanted;
+  lay_out(wanted, options, nodes);
+  Segment segment;
+  segment.fd_ = base::Fd(::memfd_create("atoll", MFD_CLOEXEC));
+  if (!segment.fd_.valid() || ::ftruncate(segment.fd_.get(), off_t(wanted.total_bytes)) != 0) {
+    throw Error(fmt::format("cannot make a segment of {}: {}. Give less --memory",
+                            base::format_bytes(wanted.total_bytes), std::strerror(errno)), Errc::kOutOfMemory);
+  }
+  segment.map(segment.fd_.get(), wanted.total_bytes);
+  // Huge pages where the system gives them to shared memory; a refusal costs speed, nothing else.
+  (void)::madvise(segment.base_, wanted.total_bytes, MADV_HUGEPAGE);
+  lay_out(*new (segment.base_) SegmentHeader, options, nodes);
+  segment.cache_offset_ = wanted.cache_offset;
+  segment.cache_bytes_ = wanted.cache_bytes;
+  segment.memory_offset_ = wanted.memory_offset;
+  segment.memory_bytes_ = wanted.memory_bytes;
+  return segment;
+}
+
+Segment Segment::open(const base::Fd& fd) {
+  struct stat info{};
+  if (::fstat(fd.get(), &info) != 0) throw Error(fmt::format("a peer's segment: {}", std::strerror(errno)));
+  const auto bytes = std::uint64_t(info.st_size);
+  if (bytes < sizeof(SegmentHeader)) throw Error("a peer's segment is too small to be one");
+  Segment segment;
+  segment.map(fd.get(), bytes);
+  const SegmentHeader& header = segment.header();
+  Options options;
+  options.line_bytes = header.line_bytes;
+  options.memory_bytes = header.memory_bytes;
+  options.cache_bytes = header.cache_bytes;
+  if (header.magic != kSegmentMagic || header.version != 1) throw Error("a peer's segment has another version");
+  check_options(options);
+  SegmentHeader wanted;
+  lay_out(wanted, options, NodeId(header.nodes));
+  if (wanted.total_bytes != bytes || wanted.total_bytes != header.total_bytes ||
+      wanted.memory_offset != header.memory_offset || wanted.cache_offset != header.cache_offset ||
+      wanted.directory_offset != header.directory_offset || wanted.rings_offset != header.rings_offset) {
+    throw Error("a peer's segment has a header that contradicts itself");
+  }
+  segment.cache_offset_ = wanted.cache_offset;
+  segment.cache_bytes_ = wanted.cache_bytes;
+  segment.memory_offset_ = wanted.memory_offset;
+  segment.memory_bytes_ = wanted.memory_bytes;
+  return segment;
+}
+
+void Segment::populate_cache() const noexcept {
+#ifdef MADV_POPULATE_WRITE
+  (void)::madvise(base_ + cache_offset_, cache_bytes_, MADV_POPULATE_WRITE);
+#endif
+}
+
+}  // namespace atoll::memory

@@ -1,0 +1,75 @@
+// A node's segment: the memory that it shares with its peers, as one memfd that they map.
+//
+//   | header, counters, doorbell | receive rings, one per peer | directory | cache slots | home memory |
+//
+// The header says where each part begins; a peer maps the whole and trusts none of the numbers before
+// `SegmentView` has checked them against the size of the file.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "atoll/options.hpp"
+#include "atoll/status.hpp"
+#include "base/fd.hpp"
+#include "metrics/counters.hpp"
+
+namespace atoll::memory {
+
+inline constexpr std::uint64_t kSegmentMagic = 0x41746f6c6c534731;  // "AtollSG1"
+
+struct SegmentHeader {
+  std::uint64_t magic = kSegmentMagic;
+  std::uint32_t version = 1;
+  std::uint32_t line_bytes = 0;
+  std::uint32_t nodes = 0;
+  std::uint32_t ring_slots = 0;
+  std::uint64_t total_bytes = 0;
+  std::uint64_t rings_offset = 0;
+  std::uint64_t directory_offset = 0;
+  std::uint64_t cache_offset = 0;
+  std::uint64_t cache_bytes = 0;
+  std::uint64_t memory_offset = 0;
+  std::uint64_t memory_bytes = 0;
+  alignas(64) std::atomic<std::uint32_t> doorbell{0};  // futex: bumped to wake the service thread
+  std::atomic<std::uint32_t> asleep{0};                // 1 while the service thread wants to be woken
+  alignas(64) metrics::Counters counters;
+};
+
+/// A mapped segment, one's own or a peer's.
+class Segment {
+ public:
+  Segment() = default;
+  Segment(Segment&& other) noexcept;
+  Segment& operator=(Segment&& other) noexcept;
+  ~Segment();
+
+  /// Makes and maps the segment that this node brings. Throws Error (out of memory, limits) with what to do.
+  static Segment create(const Options& options, NodeId nodes);
+  /// Maps a peer's segment and checks its header. Throws Error when it is not one.
+  static Segment open(const base::Fd& fd);
+
+  [[nodiscard]] SegmentHeader& header() const noexcept { return *reinterpret_cast<SegmentHeader*>(base_); }
+  [[nodiscard]] std::byte* rings() const noexcept { return base_ + header().rings_offset; }
+  [[nodiscard]] std::byte* directory() const noexcept { return base_ + header().directory_offset; }
+  [[nodiscard]] std::byte* cache() const noexcept { return base_ + cache_offset_; }
+  [[nodiscard]] std::byte* memory() const noexcept { return base_ + memory_offset_; }
+  [[nodiscard]] std::uint64_t cache_bytes() const noexcept { return cache_bytes_; }
+  [[nodiscard]] std::uint64_t memory_bytes() const noexcept { return memory_bytes_; }
+  [[nodiscard]] const base::Fd& fd() const noexcept { return fd_; }
+  /// Faults the cache slots in, so that no miss pays for it. Best effort.
+  void populate_cache() const noexcept;
+
+ private:
+  void map(int fd, std::uint64_t bytes);
+
+  base::Fd fd_;
+  std::byte* base_ = nullptr;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t cache_offset_ = 0, cache_bytes_ = 0, memory_offset_ = 0, memory_bytes_ = 0;
+};
+
+}  // namespace atoll::memory

@@ -1,0 +1,42 @@
+#include "metrics/counters.hpp"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+namespace atoll {
+
+namespace metrics {
+
+// X(field): every scalar field of Stats and Counters.
+#define ATOLL_COUNTERS(X)                                                                                     \
+  X(hits) X(read_misses) X(write_misses) X(atomic_misses) X(lock_misses) X(lock_waits) X(lock_refusals) \
+  X(evictions_clean) X(evictions_dirty) X(invalidations) X(barriers_issued) X(read_ahead_lines)               \
+  X(messages_sent) X(messages_received) X(lines_sent) X(bytes_sent) X(wakeups_sent) X(sleeps)                 \
+  X(allocations) X(frees) X(memory_bytes) X(memory_free_bytes) X(cache_lines) X(cache_lines_used)
+
+Stats Counters::snapshot() const noexcept {
+  Stats stats;
+#define ATOLL_X(field) stats.field = field.get();
+  ATOLL_COUNTERS(ATOLL_X)
+#undef ATOLL_X
+  for (std::size_t k = 0; k < sent_by_kind.size(); ++k) stats.sent_by_kind[k] = sent_by_kind[k].get();
+  return stats;
+}
+
+}  // namespace metrics
+
+std::string Stats::to_string() const {
+  std::string text;
+  const auto out = std::back_inserter(text);
+#define ATOLL_X(field) fmt::format_to(out, "{:<20} {}\n", #field, field);
+  ATOLL_COUNTERS(ATOLL_X)
+#undef ATOLL_X
+  for (std::size_t k = 0; k < sent_by_kind.size(); ++k) {
+    if (sent_by_kind[k] == 0) continue;
+    fmt::format_to(out, "sent {:<15} {}\n", message_kind_name(std::uint8_t(k)), sent_by_kind[k]);
+  }
+  return text;
+}
+
+}  // namespace atoll

@@ -1,0 +1,334 @@
+// Reads, writes and atomics beyond the inlined hit.
+#include <algorithm>
+#include <array>
+
+#include "runtime/bytes.hpp"
+#include "runtime/runtime.hpp"
+
+namespace atoll::runtime {
+
+using coherence::OpKind;
+using detail::kReadable;
+using detail::kWritable;
+
+namespace {
+
+constexpr std::size_t kMaxTasks = 32;  // lines of one call that are asked for together
+
+/// One line's part of a range.
+struct Piece {
+  GlobalAddress address;
+  std::uint32_t bytes;
+};
+Piece next_piece(GlobalAddress address, std::uint64_t left, std::uint32_t line_bytes) noexcept {
+  const std::uint64_t to_end = line_bytes - (address.offset() & (line_bytes - 1));
+  return {address, std::uint32_t(std::min(left, to_end))};
+}
+
+bool read_hit(const detail::LineTable& table, detail::ThreadSlot& slot, const Piece& piece, std::byte* into) noexcept {
+  const detail::Found found = detail::find_line(table, piece.address.bits());
+  const std::size_t at = piece.address.bits() - found.base;
+  const bool word = is_one_word(piece.address.bits(), piece.bytes);
+  return detail::use_line<kReadable>(slot, found.line, at, [&](std::byte* data) {
+    if (word) {
+      copy_word(into, data, piece.bytes);
+    } else {
+      copy_out(*found.line, at, into, piece.bytes);
+    }
+    found.line->referenced.store(1, std::memory_order_relaxed);
+  });
+}
+
+bool write_hit(const detail::LineTable& table, detail::ThreadSlot& slot, const Piece& piece,
+               const std::byte* from) noexcept {
+  const detail::Found found = detail::find_line(table, piece.address.bits());
+  const std::size_t at = piece.address.bits() - found.base;
+  const bool word = is_one_word(piece.address.bits(), piece.bytes);
+  return detail::use_line<kWritable>(slot, found.line, at, [&](std::byte* data) {
+    if (word) {
+      copy_word(data, from, piece.bytes);
+    } else {
+      copy_in(*found.line, at, from, piece.bytes);
+    }
+    found.line->referenced.store(1, std::memory_order_relaxed);
+  });
+}
+
+}  // namespace
+
+Status Runtime::check_range(GlobalAddress address, std::uint64_t bytes) const noexcept {
+  if (!address) return {Errc::kNullAddress, "the address is null"};
+  if (!lines_->contains(address, bytes)) {
+    return {Errc::kBadAddress, "no node has memory at this address, or the range leaves it", address.node()};
+  }
+  return {};
+}
+
+/// Waits for tasks that were submitted; takes back those that will not end.
+Status Runtime::finish(ThreadState& thread, std::span<Task* const> tasks) {
+  const NodeId home = tasks.empty() ? kNoNode : tasks[0]->address.node();
+  const Status waited = wait(thread, home, Clock::time_point::max(), [&] {
+    return std::all_of(tasks.begin(), tasks.end(),
+                       [](const Task* task) { return task->done.load(std::memory_order_acquire); });
+  });
+  Status status = waited;
+  if (!waited.ok()) {
+    base::MutexLock lock(mutex_);
+    bool all_done = true;
+    for (Task* task : tasks) {
+      if (!task->done.load(std::memory_order_acquire) && protocol_.cancel(lines_->ref(task->address), *task)) {
+        all_done = false;
+      }
+    }
+    flush();
+    if (all_done) status = {};
+  }
+  for (const Task* task : tasks) {
+    if (status.ok() && task->result != Errc::kOk) status = {task->result, "", task->address.node()};
+  }
+  return status;
+}
+
+Status Runtime::run(ThreadState& thread, Task& task) {
+  if (is_dead(task.address.node())) return {Errc::kNodeDied, "the home of the address is gone", task.address.node()};
+  {
+    base::MutexLock lock(mutex_);
+    protocol_.submit(lines_->ref(task.address), task);
+    flush();
+  }
+  if (task.done.load(std::memory_order_acquire)) return task.result == Errc::kOk ? Status() : Status(task.result);
+  Task* tasks[] = {&task};
+  return finish(thread, tasks);
+}
+
+/// A thread whose slow reads follow each other is read ahead for: a window that doubles while it goes on and is closed
+/// by the first read elsewhere, so that random readers pay nothing.
+void Runtime::read_ahead(ThreadState& thread, GlobalAddress first, std::uint64_t end) {
+  const std::uint64_t line = options_.line_bytes;
+  const bool follows = first.bits() >= thread.expected && first.bits() <= thread.expected + 2 * line;
+  thread.expected = end;
+  if (!follows) {
+    thread.window = 0;
+    thread.asked_until = 0;
+    return;
+  }
+  if (thread.window == 0) {
+    thread.window = std::min<std::uint32_t>(wire::kMaxRun, options_.read_ahead_lines);
+    thread.asked_until = end;
+  }
+  if (thread.window == 0 || end + thread.window / 2 * line < thread.asked_until) return;
+  const std::uint64_t limit = GlobalAddress::make(first.node(), 0).bits() + memory_bytes_[first.node()];
+  std::uint64_t at = std::max(thread.asked_until, end);
+  const std::uint64_t until = std::min(end + thread.window * line, limit);
+  for (; at < until && slots_->free_count() > slots_->size() / 32; at += line) {
+    if (protocol_.read_ahead(lines_->ref(GlobalAddress(at)))) counters_->read_ahead_lines.add();
+  }
+  thread.asked_until = at;
+  thread.window = std::min(thread.window * 2, options_.read_ahead_lines);
+}
+
+Status Runtime::read(GlobalAddress address, std::byte* into, std::uint64_t bytes) {
+  if (const Status status = check_range(address, bytes); !status.ok()) return status;
+  ThreadState& thread = threads_.current();
+  while (bytes > 0) {
+    // Task is not movable (it is linked into queues), so the room for a batch of them is raw.
+    alignas(Task) std::byte room[kMaxTasks * sizeof(Task)];
+    std::array<Task*, kMaxTasks> tasks;
+    std::size_t count = 0;
+    const GlobalAddress first = address;
+    while (bytes > 0 && count < kMaxTasks) {
+      const Piece piece = next_piece(address, bytes, options_.line_bytes);
+      if (!read_hit(lines_->table(), *thread.slot, piece, into)) {
+        tasks[count] = new (room + count * sizeof(Task))
+            Task(OpKind::kRead, Action::kCopyOut, piece.address, piece.bytes, into, &thread);
+        ++count;
+      }
+      address += piece.bytes;
+      into += piece.bytes;
+      bytes -= piece.bytes;
+    }
+    if (count == 0) continue;
+    const NodeId home = first.node();
+    if (is_dead(home)) return {Errc::kNodeDied, "the home of the address is gone", home};
+    {
+      base::MutexLock lock(mutex_);
+      if (fabric_->maybe_pending()) progress();
+      for (std::size_t i = 0; i < count; ++i) {
+        const LineRef ref = lines_->ref(tasks[i]->address);
+        if ((coherence::Protocol::permission(ref) & kReadable) == 0) counters_->read_misses.add();
+        protocol_.submit(ref, *tasks[i]);
+      }
+      if (home != self_ && options_.read_ahead_lines > 0) {
+        const std::uint64_t mask = options_.line_bytes - 1;
+        read_ahead(thread, GlobalAddress(tasks[0]->address.bits() & ~mask), ((address.bits() - 1) | mask) + 1);
+      }
+      flush();
+    }
+    if (const Status status = finish(thread, {tasks.data(), count}); !status.ok()) return status;
+  }
+  return {};
+}
+
+/// A write that misses: copied, queued, and done in the background.
+Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes) {
+  const NodeId home = address.node();
+  if (is_dead(home)) return {Errc::kNodeDied, "the home of the address is gone", home};
+  while (true) {
+    {
+      base::MutexLock lock(mutex_);
+      if (fabric_->maybe_pending()) {
+        drives_.fetch_add(1, std::memory_order_relaxed);
+        progress();
+      }
+      if (Task* task = writes_->take(); task != nullptr) {
+        task->address = address;
+        task->bytes = bytes;
+        task->thread = &thread;
+        std::memcpy(task->buffer, from, bytes);
+        thread.pending_writes.fetch_add(1, std::memory_order_relaxed);
+        counters_->write_misses.add();
+        protocol_.submit(lines_->ref(address), *task);
+        flush();
+        return {};
+      }
+    }
+    const Status status = wait(thread, kNoNode, Clock::time_point::max(), [&] { return writes_->has_free(); });
+    if (!status.ok()) return status;
+  }
+}
+
+Status Runtime::write(GlobalAddress address, const std::byte* from, std::uint64_t bytes, Consistency consistency) {
+  if (const Status status = check_range(address, bytes); !status.ok()) return status;
+  ThreadState& thread = threads_.current();
+  if (consistency == Consistency::kDefault) consistency = options_.consistency;
+  bool missed = false;
+  while (bytes > 0) {
+    const Piece piece = next_piece(address, bytes, options_.line_bytes);
+    if (!write_hit(lines_->table(), *thread.slot, piece, from)) {
+      missed = true;
+      if (const Status status = write_missed(thread, address, from, piece.bytes); !status.ok()) return status;
+    }
+    address += piece.bytes;
+    from += piece.bytes;
+    bytes -= piece.bytes;
+  }
+  if (consistency == Consistency::kSc) std::atomic_thread_fence(std::memory_order_seq_cst);
+  return missed && consistency != Consistency::kPso ? fence() : Status();
+}
+
+Status Runtime::fence() {
+  ThreadState& thread = threads_.current();
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (thread.pending_writes.load(std::memory_order_acquire) != 0) {
+    const Status status = wait(thread, kNoNode, Clock::time_point::max(), [&] {
+      return thread.pending_writes.load(std::memory_order_acquire) == 0;
+    });
+    if (!status.ok()) {
+      abandon_writes(thread, status.code());
+      thread.write_error.store(0, std::memory_order_relaxed);
+      return status;
+    }
+  }
+  const auto error = Errc(thread.write_error.exchange(0, std::memory_order_relaxed));
+  if (error == Errc::kOk) return {};
+  return {error, "an asynchronous write of this thread failed", first_dead_.load(std::memory_order_relaxed)};
+}
+
+/// Writes that cannot be done any more, because a node that they need is gone.
+void Runtime::abandon_writes(ThreadState& thread, Errc why) {
+  base::MutexLock lock(mutex_);
+  std::vector<Task*> stuck;
+  writes_->for_each_of(thread, [&](Task& task) { stuck.push_back(&task); });
+  for (Task* task : stuck) {
+    const LineRef ref = lines_->ref(task->address);
+    if (protocol_.cancel(ref, *task)) complete(ref, *task, why);
+  }
+  flush();
+}
+
+Result<std::uint64_t> Runtime::rmw(GlobalAddress address, std::size_t bytes, Action what, std::uint64_t operand,
+                                   std::uint64_t expected) {
+  if (const Status status = check_range(address, bytes); !status.ok()) return status;
+  if (address.offset() % bytes != 0) return {Errc::kInvalidArgument, "an atomic must be aligned to its size"};
+  if (const Status status = fence(); !status.ok()) return status;
+  ThreadState& thread = threads_.current();
+  Task task(OpKind::kAtomic, what, address, std::uint32_t(bytes), nullptr, &thread);
+  task.operand = operand;
+  task.expected = expected;
+  const detail::Found found = detail::find_line(lines_->table(), address.bits());
+  const bool hit = detail::use_line<kWritable>(
+      *thread.slot, found.line, address.bits() - found.base,
+      [&](std::byte* data) { task.value = read_modify_write(data, task); });
+  if (!hit) {
+    const Status status = run(thread, task);
+    if (!status.ok()) return status;
+  }
+  return task.value;
+}
+
+Status Runtime::register_atomic(std::string_view name, AtomicFunction function) {
+  if (name.empty() || !function) return {Errc::kInvalidArgument, "give a name and a function"};
+  base::MutexLock lock(mutex_);
+  const bool added = functions_.try_emplace(std::string(name), std::move(function)).second;
+  return added ? Status() : Status(Errc::kAlreadyExists, "a function of this name is registered");
+}
+
+Status Runtime::atomic(GlobalAddress address, std::uint32_t bytes, std::string_view name,
+                       std::span<const std::byte> args) {
+  if (const Status status = check_range(address, bytes); !status.ok()) return status;
+  const std::uint64_t at = address.offset() & (options_.line_bytes - 1);
+  if (bytes == 0 || at + bytes > options_.line_bytes) {
+    return {Errc::kInvalidArgument, "the range of an atomic must lie within one line"};
+  }
+  if (const Status status = fence(); !status.ok()) return status;
+  ThreadState& thread = threads_.current();
+  Task task(OpKind::kAtomic, Action::kCall, address, bytes, nullptr, &thread);
+  task.arguments = args;
+  {
+    base::MutexLock lock(mutex_);
+    const auto found = functions_.find(name);
+    if (found == functions_.end()) return {Errc::kNotFound, "no function of this name is registered here"};
+    task.function = &found->second;  // entries of a map stay where they are, and none is ever removed
+  }
+  return run(thread, task);
+}
+
+Status Runtime::zero(GlobalAddress address, std::uint64_t bytes) {
+  static constexpr std::array<std::byte, 4096> kZeros{};
+  while (bytes > 0) {
+    const std::uint64_t piece = std::min<std::uint64_t>(bytes, kZeros.size());
+    if (const Status status = write(address, kZeros.data(), piece, Consistency::kPso); !status.ok()) return status;
+    address += std::int64_t(piece);
+    bytes -= piece;
+  }
+  return fence();
+}
+
+// ---- the pool of asynchronous writes ----
+
+WritePool::WritePool(std::uint32_t count, std::uint32_t line_bytes)
+    : payload_(std::make_unique<std::byte[]>(std::size_t(count) * line_bytes)) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    tasks_.push_back(std::make_unique<Task>(OpKind::kWrite, Action::kCopyIn, GlobalAddress(), 0,
+                                            payload_.get() + std::size_t(i) * line_bytes, nullptr));
+    free_.push_back(tasks_.back().get());
+  }
+  free_count_.store(count, std::memory_order_relaxed);
+}
+
+Task* WritePool::take() noexcept {
+  if (free_.empty()) return nullptr;
+  Task* task = free_.back();
+  free_.pop_back();
+  task->asynchronous = true;
+  free_count_.store(std::uint32_t(free_.size()), std::memory_order_relaxed);
+  return task;
+}
+
+void WritePool::give_back(Task& task) noexcept {
+  task.asynchronous = false;
+  free_.push_back(&task);
+  free_count_.store(std::uint32_t(free_.size()), std::memory_order_relaxed);
+}
+
+}  // namespace atoll::runtime

@@ -1,0 +1,204 @@
+// Allocation here and on other nodes, and the barrier: what nodes ask of each other beyond lines.
+#include <algorithm>
+#include <numeric>
+
+#include "base/log.hpp"
+#include "runtime/runtime.hpp"
+
+namespace atoll::runtime {
+
+using wire::Kind;
+
+namespace {
+constexpr std::size_t kCodeAt = 0, kFreshAt = 1;  // in Message::slots of a reply
+constexpr const char* kNoMemory = "no node that may be used has that much free memory in one piece";
+}  // namespace
+
+std::uint64_t Runtime::free_bytes_of(NodeId node) const noexcept {
+  const memory::Segment& segment = node == self_ ? segment_ : peer_segments_[node];
+  return segment.header().counters.memory_free_bytes.get();
+}
+
+/// Sends a request to a node and waits for its answer.
+Status Runtime::call(NodeId node, Kind kind, std::uint64_t argument, Call& call) {
+  if (is_dead(node)) return {Errc::kNodeDied, "the node asked is gone", node};
+  ThreadState& thread = threads_.current();
+  call.thread = &thread;
+  std::uint64_t number = 0;
+  {
+    base::MutexLock lock(mutex_);
+    number = next_call_++;
+    calls_[number] = &call;
+    wire::Message message;
+    message.kind = kind;
+    message.line = number;
+    message.argument = argument;
+    call_home(node, message);
+    flush();
+  }
+  const Status status = wait(thread, node, Clock::time_point::max(), [&] {
+    return call.done.load(std::memory_order_acquire);
+  });
+  base::MutexLock lock(mutex_);
+  calls_.erase(number);
+  return call.done.load(std::memory_order_acquire) ? Status() : status;
+}
+
+void Runtime::call_home(NodeId to, wire::Message message) {
+  message.epoch = epoch_;
+  message.from = self_;
+  message.requester = self_;
+  counters_->messages_sent.add();
+  counters_->sent_by_kind[std::size_t(message.kind)].add();
+  fabric_->send(to, message);
+}
+
+/// Receive Allocate or Free: answer at once.
+void Runtime::handle_call(const wire::Message& message, NodeId from) {
+  wire::Message reply;
+  reply.line = message.line;
+  if (message.kind == Kind::kAllocate) {
+    reply.kind = Kind::kAllocateReply;
+    const auto block = allocator_->allocate(message.argument);
+    if (block.ok()) reply.argument = GlobalAddress::make(self_, block->offset).bits();
+    reply.slots[kCodeAt] = std::uint32_t(block.status().code());
+    reply.slots[kFreshAt] = block.ok() && block->fresh ? 1 : 0;
+    if (block.ok()) counters_->allocations.add();
+  } else {
+    reply.kind = Kind::kFreeReply;
+    const Status status = allocator_->free(GlobalAddress(message.argument).offset());
+    reply.slots[kCodeAt] = std::uint32_t(status.code());
+    if (status.ok()) counters_->frees.add();
+  }
+  counters_->memory_free_bytes.set(allocator_->free_bytes());
+  call_home(from, reply);
+}
+
+/// Receive AllocateReply or FreeReply: hand it to the thread that asked. One that has given up is not there any more.
+void Runtime::handle_reply(const wire::Message& message) {
+  const auto found = calls_.find(message.line);
+  if (found == calls_.end()) return;
+  Call& call = *found->second;
+  ThreadState* thread = call.thread;
+  call.value = message.argument;
+  call.code = message.slots[kCodeAt] <= std::uint32_t(Errc::kAlreadyExists) ? message.slots[kCodeAt]
+                                                                          : std::uint32_t(Errc::kInvalidArgument);
+  call.fresh = message.slots[kFreshAt] == 1;
+  call.done.store(true, std::memory_order_release);
+  thread->notify();
+}
+
+Result<GlobalAddress> Runtime::allocate_on(NodeId node, std::uint64_t bytes, bool* fresh) {
+  if (node == self_) {
+    base::MutexLock lock(mutex_);
+    const auto block = allocator_->allocate(bytes);
+    if (!block.ok()) return {block.status().code(), kNoMemory, node};
+    counters_->allocations.add();
+    counters_->memory_free_bytes.set(allocator_->free_bytes());
+    *fresh = block->fresh;
+    return GlobalAddress::make(self_, block->offset);
+  }
+  Call request;
+  if (const Status status = call(node, Kind::kAllocate, bytes, request); !status.ok()) return status;
+  if (request.code != 0) return {Errc(request.code), kNoMemory, node};
+  *fresh = request.fresh;
+  return GlobalAddress(request.value);
+}
+
+Result<GlobalAddress> Runtime::allocate(std::uint64_t bytes, const Placement& placement) {
+  if (bytes == 0) return {Errc::kInvalidArgument, "an allocation needs at least one byte"};
+  std::vector<NodeId> candidates;
+  using Where = Placement::Where;
+  switch (placement.where) {
+    case Where::kLocal: candidates = {self_}; break;
+    case Where::kNode:
+    case Where::kNear:
+      if (placement.node >= nodes_) return {Errc::kInvalidArgument, "there is no such node", placement.node};
+      candidates = {placement.node};
+      break;
+    case Where::kRemote:
+    case Where::kAny: {
+      for (NodeId node = 0; node < nodes_; ++node) {
+        if (node != self_ && !is_dead(node)) candidates.push_back(node);
+      }
+      std::stable_sort(candidates.begin(), candidates.end(),
+                       [&](NodeId a, NodeId b) { return free_bytes_of(a) > free_bytes_of(b); });
+      if (placement.where == Where::kAny) candidates.insert(candidates.begin(), self_);
+      if (candidates.empty()) return {Errc::kInvalidArgument, "there is no other node"};
+      break;
+    }
+  }
+  Status last(Errc::kOutOfMemory, kNoMemory);
+  for (const NodeId node : candidates) {
+    bool fresh = false;
+    const Result<GlobalAddress> got = allocate_on(node, bytes, &fresh);
+    if (got.ok()) {
+      if (placement.zeroed && !fresh) {
+        if (const Status status = zero(*got, bytes); !status.ok()) return status;
+      }
+      return got;
+    }
+    last = got.status();
+    if (last.code() != Errc::kOutOfMemory) break;
+  }
+  return last;
+}
+
+Status Runtime::free(GlobalAddress address) {
+  if (!address) return {Errc::kNullAddress, "the address is null"};
+  if (!lines_->contains(address, 1)) return {Errc::kBadAddress, "no node has memory at this address", address.node()};
+  constexpr const char* kWhat = "no allocation starts here: freed already, or an address inside one";
+  if (address.node() == self_) {
+    base::MutexLock lock(mutex_);
+    const Status status = allocator_->free(address.offset());
+    counters_->memory_free_bytes.set(allocator_->free_bytes());
+    if (status.ok()) counters_->frees.add();
+    return status.ok() ? status : Status(status.code(), kWhat, self_);
+  }
+  Call request;
+  if (const Status status = call(address.node(), Kind::kFree, address.bits(), request); !status.ok()) return status;
+  return request.code == 0 ? Status() : Status(Errc(request.code), kWhat, address.node());
+}
+
+// ---- the barrier: everyone tells node 0, node 0 tells everyone ----
+
+void Runtime::handle_barrier(const wire::Message& message, NodeId) {
+  if (message.kind == Kind::kBarrierRelease) {
+    barrier_released_.store(message.argument, std::memory_order_release);
+    notify_all();
+    return;
+  }
+  if (self_ != 0 || ++barrier_arrivals_[message.argument] < nodes_) return;
+  barrier_arrivals_.erase(message.argument);
+  wire::Message release;
+  release.kind = Kind::kBarrierRelease;
+  release.argument = message.argument;
+  for (NodeId node = 1; node < nodes_; ++node) call_home(node, release);
+  barrier_released_.store(message.argument, std::memory_order_release);
+  notify_all();
+}
+
+Status Runtime::barrier(std::chrono::milliseconds timeout) {
+  if (const Status status = fence(); !status.ok()) return status;
+  if (nodes_ == 1) return {};
+  std::uint64_t round = 0;
+  {
+    base::MutexLock lock(mutex_);
+    round = ++barrier_round_;
+    wire::Message arrive;
+    arrive.kind = Kind::kBarrierArrive;
+    arrive.argument = round;
+    if (self_ == 0) {
+      handle_barrier(arrive, 0);
+    } else {
+      call_home(0, arrive);
+    }
+    flush();
+  }
+  ThreadState& thread = threads_.current();
+  const auto deadline = Clock::now() + std::min(timeout, std::chrono::milliseconds(std::chrono::hours(24)));
+  return wait(thread, 0, deadline,
+              [&] { return barrier_released_.load(std::memory_order_acquire) >= round; });
+}
+
+}  // namespace atoll::runtime

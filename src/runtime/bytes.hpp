@@ -1,0 +1,73 @@
+// Copies of more than a word into and out of a line, each atomic against the other.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "atoll/detail/hit.hpp"
+
+namespace atoll::runtime {
+
+/// One aligned word is atomic by itself and needs no version.
+[[nodiscard]] inline bool is_one_word(std::uint64_t address, std::size_t bytes) noexcept {
+  return (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8) && address % bytes == 0;
+}
+
+/// A copy that other threads may race with. The version tells a reader afterwards whether one did; until then the bytes
+/// are not used. ThreadSanitizer is shown atomic bytes; all others get a plain memcpy, which is what those compile to
+/// but faster.
+inline void racy_copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+#ifdef ATOLL_TSAN
+  for (std::size_t i = 0; i < bytes; ++i) {
+    const auto byte = __atomic_load_n(reinterpret_cast<const std::uint8_t*>(from + i), __ATOMIC_RELAXED);
+    __atomic_store_n(reinterpret_cast<std::uint8_t*>(to + i), byte, __ATOMIC_RELAXED);
+  }
+#else
+  std::memcpy(to, from, bytes);
+#endif
+}
+
+inline void copy_word(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  switch (bytes) {
+    case 1: __atomic_store_n(reinterpret_cast<std::uint8_t*>(to), std::uint8_t(*from), __ATOMIC_RELEASE); break;
+    case 2: detail::store_word(to, detail::load_word<std::uint16_t>(from)); break;
+    case 4: detail::store_word(to, detail::load_word<std::uint32_t>(from)); break;
+    default: detail::store_word(to, detail::load_word<std::uint64_t>(from)); break;
+  }
+}
+
+/// From the line to the caller. REQUIRES: the line cannot go away meanwhile.
+inline void copy_out(const detail::Line& line, std::size_t at, std::byte* into, std::size_t bytes) noexcept {
+  while (true) {
+    const std::uint32_t before = line.version.load(std::memory_order_acquire);
+    if ((before & 1) == 0) {
+      racy_copy(into, line.data + at, bytes);
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (line.version.load(std::memory_order_relaxed) == before) return;
+    }
+    ::sched_yield();
+  }
+}
+
+/// Makes this thread the only one that writes more than a word.
+inline void begin_write(detail::Line& line) noexcept {
+  std::uint32_t version = line.version.load(std::memory_order_relaxed) & ~1u;
+  while (!line.version.compare_exchange_weak(version, version + 1, std::memory_order_acquire)) {
+    version &= ~1u;
+    ::sched_yield();
+  }
+  std::atomic_thread_fence(std::memory_order_release);
+}
+inline void end_write(detail::Line& line) noexcept { line.version.fetch_add(1, std::memory_order_release); }
+
+inline void copy_in(detail::Line& line, std::size_t at, const std::byte* from, std::size_t bytes) noexcept {
+  begin_write(line);
+  racy_copy(line.data + at, from, bytes);
+  end_write(line);
+}
+
+}  // namespace atoll::runtime

@@ -1,0 +1,403 @@
+// The engine: what the coherence core asks of the node, and how messages are worked off.
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "runtime/bytes.hpp"
+#include "runtime/runtime.hpp"
+
+namespace atoll::runtime {
+
+using coherence::Cold;
+using coherence::Message;
+using coherence::Protocol;
+using detail::kFenced;
+using detail::kReadable;
+using detail::Line;
+using wire::Kind;
+
+namespace {
+
+constexpr std::uint8_t kBiasStep = 8;     // a line taken away this often in a row makes its readers fence
+constexpr std::uint8_t kBiasLimit = 16;
+constexpr std::uint32_t kEvictBatch = 64; // one barrier for so many
+
+/// Does a message of this kind take a permission from threads of the node that receives it?
+bool takes_away(Kind kind) noexcept {
+  return kind == Kind::kInvalidate || kind == Kind::kForwardShared || kind == Kind::kForwardExclusive ||
+         kind == Kind::kGetShared || kind == Kind::kGetExclusive || kind == Kind::kUpgrade;
+}
+
+}  // namespace
+
+std::uint64_t read_modify_write(std::byte* at, const Task& task) noexcept {
+  const auto apply = [&]<typename Word>(Word) -> std::uint64_t {
+    auto* word = reinterpret_cast<Word*>(at);
+    switch (task.action) {
+      case Action::kAdd: return __atomic_fetch_add(word, Word(task.operand), __ATOMIC_SEQ_CST);
+      case Action::kExchange: return __atomic_exchange_n(word, Word(task.operand), __ATOMIC_SEQ_CST);
+      case Action::kCompareExchange: {
+        auto found = Word(task.expected);
+        __atomic_compare_exchange_n(word, &found, Word(task.operand), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        return found;
+      }
+      case Action::kNone:
+      case Action::kCopyOut:
+      case Action::kCopyIn:
+      case Action::kCall: break;
+    }
+    return 0;
+  };
+  switch (task.bytes) {
+    case 1: return apply(std::uint8_t{});
+    case 2: return apply(std::uint16_t{});
+    case 4: return apply(std::uint32_t{});
+    default: return apply(std::uint64_t{});
+  }
+}
+
+// ---- what waits for a line ----
+
+Cold& Runtime::cold(const LineRef& ref) {
+  if (ref.line->cold == 0) {
+    if (free_colds_.empty()) {
+      free_colds_.push_back(std::uint32_t(colds_.size()));
+      colds_.push_back(std::make_unique<Cold>());
+    }
+    ref.line->cold = 1 + free_colds_.back();
+    free_colds_.pop_back();
+  }
+  return *colds_[ref.line->cold - 1];
+}
+
+Cold* Runtime::find_cold(const LineRef& ref) noexcept {
+  return ref.line->cold == 0 ? nullptr : colds_[ref.line->cold - 1].get();
+}
+
+void Runtime::drop_cold(const LineRef& ref) noexcept {
+  free_colds_.push_back(ref.line->cold - 1);
+  ref.line->cold = 0;
+}
+
+// ---- messages and data ----
+
+void Runtime::send(const LineRef& ref, NodeId to, const Message& message) {
+  wire::Message out;
+  out.epoch = epoch_;
+  out.kind = message.kind;
+  out.flags = message.is_try ? wire::kTry : 0;
+  out.count = 1;
+  out.from = self_;
+  out.requester = message.requester;
+  out.line = ref.address.bits();
+  out.slots[0] = message.slot;
+  counters_->messages_sent.add();
+  counters_->sent_by_kind[std::size_t(message.kind)].add();
+  fabric_->send(to, out);
+}
+
+void Runtime::send_line(const LineRef& ref, NodeId to, std::uint32_t slot, const Message& message) {
+  fabric_->write_slot(to, slot, ref.line->data);
+  counters_->lines_sent.add();
+  counters_->bytes_sent.add(options_.line_bytes);
+  send(ref, to, message);
+}
+
+void Runtime::send_home(const LineRef& ref, const Message& message) {
+  fabric_->write_home(ref.home(), ref.address.offset(), ref.line->data);
+  counters_->lines_sent.add();
+  counters_->bytes_sent.add(options_.line_bytes);
+  send(ref, ref.home(), message);
+}
+
+// ---- taking a line from this node's threads ----
+
+/// One line. A line that keeps being taken away is made to fence its readers, for a barrier may cost microseconds.
+void Runtime::quiesce(const LineRef& ref) {
+  Line& line = *ref.line;
+  const bool fenced = (line.access.load(std::memory_order_relaxed) & kFenced) != 0;
+  if (!fenced) {
+    threads_.barrier();
+    counters_->barriers_issued.add();
+    line.bias = std::uint8_t(std::min<int>(line.bias + 4, kBiasLimit));
+    if (line.bias >= kBiasStep) line.access.fetch_or(kFenced, std::memory_order_seq_cst);
+  }
+  counters_->invalidations.add();
+  const Line* lines[] = {&line};
+  threads_.wait_until_unused(lines);
+}
+
+/// Before a batch of messages is worked on: one barrier for all the lines that they will take away.
+void Runtime::withdraw_for(std::span<const wire::Message> messages) {
+  std::array<const Line*, kBatch * wire::kMaxRun> taken;
+  std::size_t count = 0;
+  for (const wire::Message& message : messages) {
+    if (!takes_away(message.kind) || message.count == 1) continue;
+    const bool to_read = message.kind == Kind::kGetShared || message.kind == Kind::kForwardShared;
+    for (std::uint8_t i = 0; i < message.count; ++i) {
+      const LineRef ref = lines_->ref(GlobalAddress(message.line) + std::int64_t(i) * options_.line_bytes);
+      const std::uint8_t access = ref.line->access.load(std::memory_order_relaxed);
+      const std::uint8_t level = to_read ? Line::kReadOnly : Line::kUnused;
+      // A lock keeps the line here whatever we do; fenced lines need no barrier.
+      if (ref.line->quiet >= level || (access & kFenced) != 0 || ref.line->lock.load() != 0) continue;
+      ref.line->access.store(access & (to_read ? kReadable : 0), std::memory_order_seq_cst);
+      ref.line->quiet = level;
+      taken[count++] = ref.line;
+    }
+  }
+  if (count == 0) return;
+  threads_.barrier();
+  counters_->barriers_issued.add();
+  threads_.wait_until_unused({taken.data(), count});
+}
+
+// ---- cache slots ----
+
+bool Runtime::take_slot(const LineRef& ref) {
+  std::uint32_t slot = slots_->take(ref.address);
+  if (slots_->free_count() < std::min(kEvictBatch / 2, slots_->size() / 16) && !evicting_) {
+    (void)evict_some(std::min(kEvictBatch, std::max(1u, slots_->size() / 8)));
+    if (slot == memory::kNoSlot) slot = slots_->take(ref.address);
+  }
+  if (slot == memory::kNoSlot) {
+    starved_.push_back(ref.address);
+    return false;
+  }
+  ref.line->slot = slot + 1;
+  ref.line->data = segment_.cache() + std::uint64_t(slot) * options_.line_bytes;
+  ref.line->referenced.store(0, std::memory_order_relaxed);
+  counters_->cache_lines_used.set(slots_->used());
+  return true;
+}
+
+void Runtime::release_slot(const LineRef& ref) noexcept {
+  slots_->release(ref.line->slot - 1);
+  ref.line->slot = 0;
+  counters_->cache_lines_used.set(slots_->used());
+}
+
+/// Looks at slots from a random one on and gives back lines that nobody used since the last look: all of them behind
+/// one barrier. Returns how many it started to give back.
+std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
+  evicting_ = true;
+  std::vector<LineRef> victims;
+  std::vector<const Line*> lines;
+  bool all_locked = true;
+  std::uint32_t slot = slots_->random_slot();
+  for (std::uint32_t seen = 0; seen < 2 * slots_->size() && victims.size() < wanted; ++seen) {
+    slot = slot + 1 == slots_->size() ? 0 : slot + 1;
+    const GlobalAddress address = slots_->occupant(slot);
+    if (!address) {
+      all_locked = false;
+      continue;
+    }
+    const LineRef ref = lines_->ref(address);
+    const bool locked = (ref.line->lock.load(std::memory_order_relaxed) & ~std::uint32_t(detail::kLockWaiters)) != 0;
+    if (!locked) all_locked = false;
+    if (locked || ref.line->cold != 0 || !Protocol::is_quiet(ref)) continue;
+    if (ref.line->quiet == Line::kInUse && ref.line->referenced.exchange(0, std::memory_order_relaxed) != 0) continue;
+    if (threads_.is_recent(ref.line)) continue;
+    if (std::find(lines.begin(), lines.end(), ref.line) != lines.end()) break;  // once around
+    victims.push_back(ref);
+    lines.push_back(ref.line);
+  }
+  bool barrier = false;
+  for (const LineRef& ref : victims) {
+    const std::uint8_t access = ref.line->access.load(std::memory_order_relaxed);
+    ref.line->access.store(access & kFenced, std::memory_order_seq_cst);
+    barrier = barrier || (ref.line->quiet != Line::kUnused && (access & kFenced) == 0);
+    if (ref.line->bias > 0 && --ref.line->bias == 0 && threads_.has_barrier()) {
+      ref.line->access.store(0, std::memory_order_seq_cst);  // a calm line needs no fences
+      barrier = true;
+    }
+    ref.line->quiet = Line::kUnused;
+  }
+  if (barrier) {
+    threads_.barrier();
+    counters_->barriers_issued.add();
+  }
+  threads_.wait_until_unused(lines);
+  std::uint32_t started = 0;
+  for (const LineRef& ref : victims) {
+    const bool dirty = ref.state() == coherence::CacheState::kDirty;
+    if (!protocol_.evict(ref)) {
+      Protocol::publish_access(ref);  // a thread locked it in between
+      continue;
+    }
+    ++started;
+    (dirty ? counters_->evictions_dirty : counters_->evictions_clean).add();
+  }
+  cache_locked_ = all_locked;
+  evicting_ = false;
+  return started;
+}
+
+/// Lines that found no slot: makes room and asks for them again. Says so when every slot is locked.
+void Runtime::retry_starved() {
+  if (starved_.empty()) return;
+  if (slots_->free_count() == 0) (void)evict_some(kEvictBatch);
+  std::vector<GlobalAddress> again;
+  again.swap(starved_);
+  for (const GlobalAddress address : again) protocol_.pursue(lines_->ref(address));
+  cache_full_.store(!starved_.empty() && cache_locked_, std::memory_order_relaxed);
+}
+
+// ---- operations ----
+
+void Runtime::perform(const LineRef& ref, coherence::Op& op) {
+  auto& task = static_cast<Task&>(op);
+  const std::size_t at = task.address - ref.address;
+  switch (task.action) {
+    case Action::kNone: break;
+    case Action::kCopyOut:
+      if (is_one_word(task.address.bits(), task.bytes)) {
+        copy_word(task.buffer, ref.line->data + at, task.bytes);
+      } else {
+        copy_out(*ref.line, at, task.buffer, task.bytes);
+      }
+      break;
+    case Action::kCopyIn:
+      if (is_one_word(task.address.bits(), task.bytes)) {
+        copy_word(ref.line->data + at, task.buffer, task.bytes);
+      } else {
+        copy_in(*ref.line, at, task.buffer, task.bytes);
+      }
+      break;
+    case Action::kAdd:
+    case Action::kExchange:
+    case Action::kCompareExchange: task.value = read_modify_write(ref.line->data + at, task); break;
+    case Action::kCall: {
+      // The function must be alone with the bytes: no hit gets in while it runs.
+      ref.line->access.fetch_and(kFenced, std::memory_order_seq_cst);
+      quiesce(ref);
+      try {
+        (*task.function)({ref.line->data + at, task.bytes}, task.arguments);
+      } catch (const std::exception& error) {
+        spdlog::error("a function for atomic() threw: {}", error.what());
+        task.code_from_function = Errc::kInvalidArgument;
+      }
+      break;
+    }
+  }
+}
+
+void Runtime::complete(const LineRef&, coherence::Op& op, Errc result) {
+  auto& task = static_cast<Task&>(op);
+  ThreadState* thread = task.thread;
+  if (task.asynchronous) {
+    writes_->give_back(task);
+    if (result != Errc::kOk) thread->write_error.store(std::uint8_t(result), std::memory_order_relaxed);
+    thread->pending_writes.fetch_sub(1, std::memory_order_release);
+  } else {
+    task.result = result == Errc::kOk ? task.code_from_function : result;
+    task.done.store(true, std::memory_order_release);
+    // The task is its waiter's again from here on; the thread's record outlives it.
+  }
+  thread->notify();
+}
+
+void Runtime::fault(const LineRef& ref, const Message& message, const char* why) {
+  spdlog::error("node {}: {} about {} from node {} makes no sense here: {}", self_, coherence::to_string(message),
+                ref.address.to_string(), message.from, why);
+  cut_off(message.from, why);
+}
+
+void Runtime::broken(const LineRef& ref, const char* what) {
+  spdlog::critical("line {}: {}", ref.address.to_string(), what);
+  base::check_failed(what, __FILE__, __LINE__);
+}
+
+// ---- progress ----
+
+void Runtime::flush() { fabric_->flush(); }
+
+std::uint32_t Runtime::progress() {
+  std::array<wire::Message, kBatch> batch;
+  std::array<NodeId, kBatch> from;
+  std::uint32_t total = 0;
+  while (true) {
+    std::uint32_t count = 0;
+    while (count < kBatch && fabric_->poll(batch[count], from[count])) {
+      const char* why = nullptr;
+      const wire::Verdict verdict = wire::judge(batch[count], from[count], limits_, &why);
+      counters_->messages_received.add();
+      if (verdict == wire::Verdict::kGood) {
+        ++count;
+      } else if (verdict == wire::Verdict::kMalformed) {
+        cut_off(from[count], why);
+      }
+    }
+    if (count == 0) break;
+    withdraw_for({batch.data(), count});
+    for (std::uint32_t i = 0; i < count; ++i) dispatch(batch[i], from[i]);
+    total += count;
+    if (total >= 4 * kBatch) break;  // let a thread in that waits for the lock
+    flush();
+  }
+  retry_starved();
+  flush();
+  return total;
+}
+
+void Runtime::dispatch(const wire::Message& message, NodeId from) {
+  if (!wire::is_line_kind(message.kind)) {
+    switch (message.kind) {
+      case Kind::kAllocate:
+      case Kind::kFree: return handle_call(message, from);
+      case Kind::kAllocateReply:
+      case Kind::kFreeReply: return handle_reply(message);
+      default: return handle_barrier(message, from);
+    }
+  }
+  for (std::uint8_t i = 0; i < message.count; ++i) {
+    const LineRef ref = lines_->ref(GlobalAddress(message.line) + std::int64_t(i) * options_.line_bytes);
+    protocol_.receive(ref, {message.kind, (message.flags & wire::kTry) != 0, from, message.requester, message.slots[i]});
+  }
+}
+
+/// A peer that breaks the protocol is heard no more; its waiting partners are told that it died.
+void Runtime::cut_off(NodeId peer, const char* why) {
+  if (peer == self_ || is_dead(peer)) return;
+  spdlog::error("node {} is cut off: {}", peer, why);
+  fabric_->forget(peer);
+  dead_[peer].store(true, std::memory_order_relaxed);
+  died_at_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+  first_dead_.store(peer, std::memory_order_release);
+}
+
+void Runtime::serve_forever() {
+  std::uint32_t drives_seen = drives_.load(std::memory_order_relaxed);
+  Clock::time_point idle_since = Clock::now();
+  while (!stopping_.load(std::memory_order_acquire)) {
+    const std::uint32_t drives = drives_.load(std::memory_order_relaxed);
+    if (drives != drives_seen) {
+      // Threads that wait drive the node themselves; look again a little later.
+      drives_seen = drives;
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      idle_since = Clock::now();
+      continue;
+    }
+    if ((fabric_->maybe_pending() || fabric_->has_backlog()) && mutex_.try_lock()) {
+      const std::uint32_t worked = progress();
+      mutex_.unlock();
+      if (worked > 0 || fabric_->has_backlog()) {
+        idle_since = Clock::now();
+        continue;
+      }
+    }
+    const auto idle = Clock::now() - idle_since;
+    if (idle < std::chrono::nanoseconds(options_.spin_ns)) {
+      __builtin_ia32_pause();
+    } else if (idle < std::chrono::microseconds(options_.yield_us)) {
+      ::sched_yield();
+    } else {
+      fabric_->wait(1000);
+      idle_since = Clock::now();
+    }
+  }
+}
+
+}  // namespace atoll::runtime

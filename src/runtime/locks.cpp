@@ -1,0 +1,119 @@
+// Locks: a hit is two atomic instructions on the line's lock word; all else is the core's.
+#include <algorithm>
+
+#include "coherence/lock_word.hpp"
+#include "runtime/runtime.hpp"
+
+namespace atoll::runtime {
+
+using coherence::OpKind;
+using detail::kReadable;
+using detail::kWritable;
+using detail::Line;
+
+namespace {
+
+/// Takes the lock if nobody waits for it and the permission is here. `left_waiters`: somebody began to wait for the word
+/// while we held it for a moment in vain; they must be told.
+bool lock_hit(Line& line, bool exclusive, bool* left_waiters) noexcept {
+  std::uint32_t word = line.lock.load(std::memory_order_relaxed);
+  do {
+    if ((word & detail::kLockWaiters) != 0 || !coherence::lock_fits(word, exclusive)) return false;
+  } while (!line.lock.compare_exchange_weak(word, exclusive ? word | detail::kLockWriter : word + 1,
+                                            std::memory_order_seq_cst));
+  // The lock pins the line from here on, if we have it at all: who takes a line away looks at the word first.
+  if ((line.access.load(std::memory_order_seq_cst) & (exclusive ? kWritable : kReadable)) != 0) {
+    if (line.referenced.load(std::memory_order_relaxed) == 0) line.referenced.store(1, std::memory_order_relaxed);
+    return true;
+  }
+  *left_waiters = coherence::drop_lock(line.lock, exclusive);
+  return false;
+}
+
+OpKind op_for(LockMode mode, bool is_try) noexcept {
+  if (mode == LockMode::kWrite) return is_try ? OpKind::kTryWriteLock : OpKind::kWriteLock;
+  return is_try ? OpKind::kTryReadLock : OpKind::kReadLock;
+}
+
+}  // namespace
+
+Status Runtime::lock_line(ThreadState& thread, GlobalAddress address, LockMode mode, bool is_try) {
+  const bool exclusive = mode == LockMode::kWrite;
+  Line& line = *detail::find_line(lines_->table(), address.bits()).line;
+  bool left_waiters = false;
+  if (lock_hit(line, exclusive, &left_waiters)) return {};
+  if (left_waiters) {
+    base::MutexLock lock(mutex_);
+    protocol_.unlocked(lines_->ref(address));
+    flush();
+  }
+  // The thread's own locks: a second read lock of a line needs no turn; anything else would wait for itself.
+  const std::uint64_t line_bytes = options_.line_bytes;
+  for (const HeldLock& held : thread.held) {
+    const bool covers = held.address.bits() < address.bits() + line_bytes &&
+                        ((held.address.bits() + held.bytes - 1) | (line_bytes - 1)) >= address.bits();
+    if (!covers) continue;
+    if (exclusive || held.mode == LockMode::kWrite) {
+      return {Errc::kWouldDeadlock, "this thread holds a lock on the same line; locks cover whole lines"};
+    }
+    if (coherence::take_lock(line.lock, false)) return {};
+  }
+  if ((line.lock.load(std::memory_order_relaxed) & ~std::uint32_t(detail::kLockWaiters)) != 0) {
+    counters_->lock_waits.add();
+  } else {
+    counters_->lock_misses.add();
+  }
+  Task task(op_for(mode, is_try), Action::kNone, address, 0, nullptr, &thread);
+  const Status status = run(thread, task);
+  if (status.code() == Errc::kRefused) {
+    counters_->lock_refusals.add();
+    return {Errc::kRefused, "another lock or request is in the way"};
+  }
+  return status;
+}
+
+void Runtime::unlock_line(GlobalAddress address, LockMode mode) {
+  Line& line = *detail::find_line(lines_->table(), address.bits()).line;
+  if (!coherence::drop_lock(line.lock, mode == LockMode::kWrite)) return;
+  base::MutexLock lock(mutex_);
+  protocol_.unlocked(lines_->ref(address));
+  flush();
+}
+
+Status Runtime::lock(GlobalAddress address, std::uint64_t bytes, LockMode mode, bool is_try) {
+  if (bytes == 0) return {Errc::kInvalidArgument, "a lock needs at least one byte"};
+  if (const Status status = check_range(address, bytes); !status.ok()) return status;
+  if (const Status status = fence(); !status.ok()) return status;
+  ThreadState& thread = threads_.current();
+  const std::uint64_t line_bytes = options_.line_bytes;
+  const GlobalAddress first(address.bits() & ~(line_bytes - 1));
+  // In the order of addresses, so that two threads with overlapping ranges do not wait for each other.
+  for (GlobalAddress at = first; at < address + std::int64_t(bytes); at += std::int64_t(line_bytes)) {
+    const Status status = lock_line(thread, at, mode, is_try);
+    if (status.ok()) continue;
+    for (GlobalAddress back = first; back < at; back += std::int64_t(line_bytes)) unlock_line(back, mode);
+    return status;
+  }
+  thread.held.push_back({address, bytes, mode});
+  return {};
+}
+
+Status Runtime::unlock(GlobalAddress address, std::uint64_t bytes) {
+  ThreadState& thread = threads_.current();
+  const auto found = std::find_if(thread.held.rbegin(), thread.held.rend(), [&](const HeldLock& held) {
+    return held.address == address && held.bytes == bytes;
+  });
+  if (found == thread.held.rend()) return {Errc::kNotHeld, "this thread has not locked exactly this range"};
+  // What was written under the lock must be seen by who gets it next. A failure is reported, the lock released.
+  const Status fenced = fence();
+  const LockMode mode = found->mode;
+  thread.held.erase(std::next(found).base());
+  const std::uint64_t line_bytes = options_.line_bytes;
+  const GlobalAddress first(address.bits() & ~(line_bytes - 1));
+  for (GlobalAddress at = first; at < address + std::int64_t(bytes); at += std::int64_t(line_bytes)) {
+    unlock_line(at, mode);
+  }
+  return fenced;
+}
+
+}  // namespace atoll::runtime

@@ -1,0 +1,90 @@
+// The public class: every method hands over to the runtime.
+#include "atoll/node.hpp"
+
+#include "base/log.hpp"
+#include "runtime/runtime.hpp"
+
+namespace atoll {
+namespace {
+
+std::unique_ptr<runtime::Runtime> join_cluster(const Options& options) {
+  base::init_logging();
+  return std::make_unique<runtime::Runtime>(options, cluster::Membership::connect(options));
+}
+
+}  // namespace
+
+Node::Node(const Options& options)
+    : runtime_(join_cluster(options)),
+      table_(&runtime_->table()),
+      fence_writes_(options.consistency == Consistency::kSc) {}
+Node::Node(std::unique_ptr<runtime::Runtime> runtime)
+    : runtime_(std::move(runtime)),
+      table_(&runtime_->table()),
+      fence_writes_(runtime_->options().consistency == Consistency::kSc) {}
+Node::~Node() = default;
+Node::Node(Node&&) noexcept = default;
+Node& Node::operator=(Node&&) noexcept = default;
+
+NodeId Node::id() const noexcept { return runtime_->id(); }
+NodeId Node::count() const noexcept { return runtime_->count(); }
+std::uint32_t Node::line_bytes() const noexcept { return runtime_->options().line_bytes; }
+
+Result<GlobalAddress> Node::allocate(std::uint64_t bytes, Placement placement) noexcept {
+  return runtime_->allocate(bytes, placement);
+}
+Status Node::free(GlobalAddress address) noexcept { return runtime_->free(address); }
+
+Status Node::read(GlobalAddress address, std::span<std::byte> into) noexcept {
+  return runtime_->read(address, into.data(), into.size());
+}
+Status Node::write(GlobalAddress address, std::span<const std::byte> from, Consistency consistency) noexcept {
+  return runtime_->write(address, from.data(), from.size(), consistency);
+}
+Status Node::read_slow(GlobalAddress address, void* into, std::size_t bytes) noexcept {
+  return runtime_->read(address, static_cast<std::byte*>(into), bytes);
+}
+Status Node::write_slow(GlobalAddress address, const void* from, std::size_t bytes, Consistency consistency) noexcept {
+  return runtime_->write(address, static_cast<const std::byte*>(from), bytes, consistency);
+}
+
+Result<std::uint64_t> Node::rmw(GlobalAddress address, std::size_t bytes, Rmw what, std::uint64_t operand,
+                                std::uint64_t expected) noexcept {
+  switch (what) {
+    case Rmw::kAdd: return runtime_->rmw(address, bytes, runtime::Action::kAdd, operand, expected);
+    case Rmw::kExchange: return runtime_->rmw(address, bytes, runtime::Action::kExchange, operand, expected);
+    case Rmw::kCompareExchange: break;
+  }
+  return runtime_->rmw(address, bytes, runtime::Action::kCompareExchange, operand, expected);
+}
+Status Node::register_atomic(std::string_view name, AtomicFunction function) {
+  return runtime_->register_atomic(name, std::move(function));
+}
+Status Node::atomic(GlobalAddress address, std::uint32_t size, std::string_view name,
+                    std::span<const std::byte> args) noexcept {
+  return runtime_->atomic(address, size, name, args);
+}
+
+Status Node::fence() noexcept { return runtime_->fence(); }
+Status Node::read_lock(GlobalAddress address, std::uint64_t bytes) noexcept {
+  return runtime_->lock(address, bytes, LockMode::kRead, false);
+}
+Status Node::write_lock(GlobalAddress address, std::uint64_t bytes) noexcept {
+  return runtime_->lock(address, bytes, LockMode::kWrite, false);
+}
+Status Node::try_read_lock(GlobalAddress address, std::uint64_t bytes) noexcept {
+  return runtime_->lock(address, bytes, LockMode::kRead, true);
+}
+Status Node::try_write_lock(GlobalAddress address, std::uint64_t bytes) noexcept {
+  return runtime_->lock(address, bytes, LockMode::kWrite, true);
+}
+Status Node::unlock(GlobalAddress address, std::uint64_t bytes) noexcept { return runtime_->unlock(address, bytes); }
+
+Status Node::barrier(std::chrono::milliseconds timeout) noexcept { return runtime_->barrier(timeout); }
+Status Node::publish(std::string_view name, GlobalAddress address) { return runtime_->publish(name, address); }
+Result<GlobalAddress> Node::lookup(std::string_view name, std::chrono::milliseconds timeout) {
+  return runtime_->lookup(name, timeout);
+}
+Stats Node::stats() const noexcept { return runtime_->stats(); }
+
+}  // namespace atoll

@@ -1,0 +1,215 @@
+// The node: drives the coherence core with fabric, memory and threads.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "atoll/node.hpp"
+#include "base/mutex.hpp"
+#include "cluster/membership.hpp"
+#include "coherence/protocol.hpp"
+#include "fabric/fabric.hpp"
+#include "memory/allocator.hpp"
+#include "memory/cache_slots.hpp"
+#include "memory/line_map.hpp"
+#include "memory/segment.hpp"
+#include "runtime/task.hpp"
+#include "runtime/threads.hpp"
+
+namespace atoll::runtime {
+
+/// One node. What Node's methods do beyond a hit.
+///
+/// Thread-safety: public methods may be called from any thread. One engine lock (`mutex_`) guards the protocol and
+/// everything that it works on; a hit never takes it. A thread that misses posts its request itself, then drives the
+/// node's progress while it waits; the service thread does so when nobody waits, and sleeps when there is nothing to do.
+/// Invariants:
+///   1. Nothing waits while it holds the engine lock, but for threads that are inside an access (nanoseconds).
+///   2. Everything sent under the engine lock is flushed before it is released.
+class Runtime final : private coherence::Env {
+ public:
+  /// Throws Error.
+  Runtime(const Options& options, std::unique_ptr<cluster::Membership> membership);
+  ~Runtime() override;
+
+  [[nodiscard]] NodeId id() const noexcept { return self_; }
+  [[nodiscard]] NodeId count() const noexcept { return nodes_; }
+  [[nodiscard]] const Options& options() const noexcept { return options_; }
+  [[nodiscard]] const detail::LineTable& table() const noexcept { return lines_->table(); }
+
+  // allocate.cpp
+  Result<GlobalAddress> allocate(std::uint64_t bytes, const Placement& placement);
+  Status free(GlobalAddress address);
+  // access.cpp
+  Status read(GlobalAddress address, std::byte* into, std::uint64_t bytes);
+  Status write(GlobalAddress address, const std::byte* from, std::uint64_t bytes, Consistency consistency);
+  Result<std::uint64_t> rmw(GlobalAddress address, std::size_t bytes, Action what, std::uint64_t operand,
+                            std::uint64_t expected);
+  Status register_atomic(std::string_view name, AtomicFunction function);
+  Status atomic(GlobalAddress address, std::uint32_t bytes, std::string_view name, std::span<const std::byte> args);
+  Status fence();
+  // locks.cpp
+  Status lock(GlobalAddress address, std::uint64_t bytes, LockMode mode, bool is_try);
+  Status unlock(GlobalAddress address, std::uint64_t bytes);
+  // cluster.cpp
+  Status barrier(std::chrono::milliseconds timeout);
+  Status publish(std::string_view name, GlobalAddress address);
+  Result<GlobalAddress> lookup(std::string_view name, std::chrono::milliseconds timeout);
+  [[nodiscard]] Stats stats();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using LineRef = coherence::LineRef;
+  static constexpr std::uint32_t kBatch = 16;  // messages taken from the fabric before they are worked on
+
+  // ---- engine.cpp: the core's environment; all under mutex_ ----
+  [[nodiscard]] NodeId self() const noexcept override { return self_; }
+  [[nodiscard]] NodeId nodes() const noexcept override { return nodes_; }
+  coherence::Cold& cold(const LineRef& ref) override;
+  [[nodiscard]] coherence::Cold* find_cold(const LineRef& ref) noexcept override;
+  void drop_cold(const LineRef& ref) noexcept override;
+  void send(const LineRef& ref, NodeId to, const coherence::Message& message) override;
+  void send_line(const LineRef& ref, NodeId to, std::uint32_t slot, const coherence::Message& message) override;
+  void send_home(const LineRef& ref, const coherence::Message& message) override;
+  void quiesce(const LineRef& ref) override;
+  [[nodiscard]] bool take_slot(const LineRef& ref) override;
+  void release_slot(const LineRef& ref) noexcept override;
+  void log_transfer(const LineRef&, NodeId) override {}  // the log comes with recovery; the counter is kept
+  void perform(const LineRef& ref, coherence::Op& op) override;
+  void complete(const LineRef& ref, coherence::Op& op, Errc result) override;
+  void fault(const LineRef& ref, const coherence::Message& message, const char* why) override;
+  void broken(const LineRef& ref, const char* what) override;
+
+  // ---- engine.cpp: progress ----
+  std::uint32_t progress() ATOLL_REQUIRES(mutex_);
+  void flush() ATOLL_REQUIRES(mutex_);
+  void withdraw_for(std::span<const wire::Message> messages) ATOLL_REQUIRES(mutex_);
+  void dispatch(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
+  void cut_off(NodeId peer, const char* why) ATOLL_REQUIRES(mutex_);
+  void call_home(NodeId to, wire::Message message) ATOLL_REQUIRES(mutex_);
+  void serve_forever();
+  [[nodiscard]] std::uint32_t evict_some(std::uint32_t wanted) ATOLL_REQUIRES(mutex_);
+  void retry_starved() ATOLL_REQUIRES(mutex_);
+
+  // ---- wait.cpp ----
+  /// Waits until `done()`, driving progress. The status says why it ended if `done()` is not true. `on`: a node whose
+  /// death ends the wait at once (kNoNode: none in particular).
+  template <typename Done>
+  Status wait(ThreadState& thread, NodeId on, Clock::time_point deadline, Done done);
+  [[nodiscard]] Status why_to_give_up(NodeId on, Clock::time_point now, Clock::time_point deadline);
+  [[nodiscard]] bool is_dead(NodeId node) const noexcept;
+  void on_death(NodeId node, const std::string& why);
+  void notify_all();
+
+  // ---- access.cpp ----
+  Status check_range(GlobalAddress address, std::uint64_t bytes) const noexcept;
+  Status run(ThreadState& thread, Task& task);
+  Status finish(ThreadState& thread, std::span<Task* const> tasks);
+  Status write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes);
+  void read_ahead(ThreadState& thread, GlobalAddress first, std::uint64_t end) ATOLL_REQUIRES(mutex_);
+  void abandon_writes(ThreadState& thread, Errc why);
+  Status zero(GlobalAddress address, std::uint64_t bytes);
+
+  // ---- locks.cpp ----
+  Status lock_line(ThreadState& thread, GlobalAddress line, LockMode mode, bool is_try);
+  void unlock_line(GlobalAddress line, LockMode mode);
+
+  // ---- allocate.cpp ----
+  struct Call {  // a request to another node's allocator, or the barrier
+    std::atomic<bool> done{false};
+    ThreadState* thread = nullptr;
+    std::uint64_t value = 0;
+    std::uint32_t code = 0;
+    bool fresh = false;
+  };
+  Result<GlobalAddress> allocate_on(NodeId node, std::uint64_t bytes, bool* fresh);
+  Status call(NodeId node, wire::Kind kind, std::uint64_t argument, Call& call);
+  void handle_call(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
+  void handle_reply(const wire::Message& message) ATOLL_REQUIRES(mutex_);
+  void handle_barrier(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] std::uint64_t free_bytes_of(NodeId node) const noexcept;
+
+  Options options_;
+  std::unique_ptr<cluster::Membership> membership_;
+  NodeId self_ = 0;
+  NodeId nodes_ = 1;
+  std::uint32_t epoch_ = 0;
+  memory::Segment segment_;
+  std::vector<memory::Segment> peer_segments_;  // [self_] is empty
+  std::vector<std::uint64_t> memory_bytes_;     // per node
+  std::unique_ptr<memory::LineMap> lines_;
+  std::unique_ptr<fabric::Fabric> fabric_;
+  wire::Limits limits_;
+  metrics::Counters* counters_ = nullptr;
+  ThreadRegistry threads_{this};
+
+  base::Mutex mutex_;
+  coherence::Protocol protocol_{*this};  // all of these are guarded by mutex_
+  std::vector<std::unique_ptr<coherence::Cold>> colds_;
+  std::vector<std::uint32_t> free_colds_;
+  std::unique_ptr<memory::CacheSlots> slots_;
+  std::unique_ptr<memory::Allocator> allocator_;
+  std::unique_ptr<WritePool> writes_;
+  std::vector<GlobalAddress> starved_;  // lines that wait for a slot
+  bool evicting_ = false;
+  bool cache_locked_ = false;           // the last search found every slot locked
+  std::unordered_map<std::uint64_t, Call*> calls_;
+  std::uint64_t next_call_ = 1;
+  std::map<std::string, AtomicFunction, std::less<>> functions_;
+  std::uint64_t barrier_round_ = 0;                     // this node's
+  std::map<std::uint64_t, std::uint32_t> barrier_arrivals_;  // node 0: by round
+
+  std::atomic<std::uint64_t> barrier_released_{0};
+  std::atomic<std::uint32_t> drives_{0};  // bumped by every thread that drives progress while it waits
+  std::atomic<bool> cache_full_{false};   // operations wait for a slot and every slot is locked
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> master_lost_{false};
+  std::vector<std::atomic<bool>> dead_;
+  std::atomic<NodeId> first_dead_{kNoNode};
+  std::atomic<Clock::rep> died_at_{0};
+  std::thread service_;
+};
+
+template <typename Done>
+Status Runtime::wait(ThreadState& thread, NodeId on, Clock::time_point deadline, Done done) {
+  const Clock::time_point start = Clock::now();
+  const auto spin_until = start + std::chrono::nanoseconds(options_.spin_ns);
+  const auto yield_until = start + std::chrono::microseconds(options_.yield_us);
+  while (!done()) {
+    if (mutex_.try_lock()) {
+      drives_.fetch_add(1, std::memory_order_relaxed);
+      progress();
+      mutex_.unlock();
+      if (done()) return {};
+    }
+    const Clock::time_point now = Clock::now();
+    if (now < spin_until) {
+      __builtin_ia32_pause();
+      continue;
+    }
+    if (const Status status = why_to_give_up(on, now, deadline); !status.ok()) {
+      return done() ? Status() : status;
+    }
+    if (now < yield_until) {
+      std::this_thread::yield();
+      continue;
+    }
+    if (cache_full_.load(std::memory_order_relaxed)) {
+      return {Errc::kCacheFull, "every cache slot is held by a lock: unlock some, or join with a larger cache"};
+    }
+    const std::uint32_t ticket = thread.bell.load(std::memory_order_acquire);
+    thread.sleeping.store(1, std::memory_order_seq_cst);
+    if (!done()) base::futex_wait(thread.bell, ticket, 50'000, base::FutexScope::kProcess);
+    thread.sleeping.store(0, std::memory_order_seq_cst);
+  }
+  return {};
+}
+
+}  // namespace atoll::runtime

@@ -1,0 +1,105 @@
+// Operations of threads as the engine sees them, and the threads themselves.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "atoll/detail/line.hpp"
+#include "atoll/node.hpp"
+#include "base/futex.hpp"
+#include "base/mutex.hpp"
+#include "coherence/types.hpp"
+
+namespace atoll::runtime {
+
+/// A range of lines that a thread has locked.
+struct HeldLock {
+  GlobalAddress address;
+  std::uint64_t bytes = 0;
+  LockMode mode = LockMode::kRead;
+};
+
+/// One thread of one node.
+///
+/// Thread-safety: `pending_writes`, `sleeping`, `bell` and `write_error` are shared with whoever completes the thread's
+/// operations; all else belongs to the thread.
+struct ThreadState {
+  detail::ThreadSlot* slot = nullptr;
+  std::atomic<std::uint32_t> pending_writes{0};
+  std::atomic<std::uint8_t> write_error{0};  // Errc of the first asynchronous write that failed
+  std::atomic<std::uint32_t> sleeping{0};
+  std::atomic<std::uint32_t> bell{0};  // futex
+  std::vector<HeldLock> held;
+  // Sequential readers are read ahead for: where the next slow read is expected, how far we have asked.
+  std::uint64_t expected = 0;
+  std::uint64_t asked_until = 0;
+  std::uint32_t window = 0;
+  std::uint64_t hits_counted = 0;  // of slot->hits, what this node's counters already contain
+
+  /// Something that the thread may wait for has happened.
+  void notify() noexcept {
+    if (sleeping.load(std::memory_order_seq_cst) == 0) return;
+    bell.fetch_add(1, std::memory_order_release);
+    base::futex_wake(bell, 1, base::FutexScope::kProcess);
+  }
+};
+
+/// What Runtime::perform does with the line's bytes.
+enum class Action : std::uint8_t { kNone, kCopyOut, kCopyIn, kAdd, kExchange, kCompareExchange, kCall };
+
+/// One operation on one line. Lives on the stack of the thread that waits for it, or in the WritePool.
+struct Task : coherence::Op {
+  Task(coherence::OpKind op, Action what, GlobalAddress at, std::uint32_t size, std::byte* bytes_at,
+       ThreadState* who) noexcept
+      : Op(op), action(what), address(at), bytes(size), buffer(bytes_at), thread(who) {}
+
+  Action action;
+  bool asynchronous = false;
+  std::atomic<bool> done{false};
+  Errc result = Errc::kOk;
+  Errc code_from_function = Errc::kOk;  // kCall: what perform made of it
+  GlobalAddress address;
+  std::uint32_t bytes;
+  std::byte* buffer;  // kCopyOut: to; kCopyIn: from
+  ThreadState* thread;
+  std::uint64_t operand = 0;
+  std::uint64_t expected = 0;
+  std::uint64_t value = 0;  // what kAdd, kExchange and kCompareExchange found
+  const AtomicFunction* function = nullptr;
+  std::span<const std::byte> arguments;
+};
+
+/// fetch_add and its relatives, on the bytes themselves.
+std::uint64_t read_modify_write(std::byte* at, const Task& task) noexcept;
+
+/// Asynchronous writes under way: a fixed number, each with room for a line.
+///
+/// Thread-safety: the caller holds the engine lock, but for has_free, which is a guess without it.
+class WritePool {
+ public:
+  WritePool(std::uint32_t count, std::uint32_t line_bytes);
+  /// nullptr when all are under way.
+  [[nodiscard]] Task* take() noexcept;
+  void give_back(Task& task) noexcept;
+  [[nodiscard]] bool has_free() const noexcept { return free_count_.load(std::memory_order_relaxed) != 0; }
+  [[nodiscard]] bool all_free() const noexcept { return free_count_.load(std::memory_order_relaxed) == tasks_.size(); }
+  /// Every write under way of this thread.
+  template <typename F>
+  void for_each_of(const ThreadState& thread, F&& f) {
+    for (auto& task : tasks_) {
+      if (task->asynchronous && task->thread == &thread) f(*task);
+    }
+  }
+
+ private:
+  std::vector<std::unique_ptr<Task>> tasks_;
+  std::unique_ptr<std::byte[]> payload_;
+  std::vector<Task*> free_;
+  std::atomic<std::uint32_t> free_count_{0};
+};
+
+}  // namespace atoll::runtime

@@ -1,0 +1,50 @@
+// The threads of a node: who they are, and how to be sure that none of them is inside a line.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/mutex.hpp"
+#include "metrics/counters.hpp"
+#include "runtime/task.hpp"
+
+namespace atoll::runtime {
+
+/// Thread-safety: every method may be called from any thread; `wait_until_unused` and `barrier` by one at a time.
+/// Invariants:
+///   1. Every thread whose hazard slot may name a line of this node is in the list, until it exits.
+class ThreadRegistry {
+ public:
+  /// `owner` identifies the node in the threads' slots.
+  explicit ThreadRegistry(const void* owner);
+  ~ThreadRegistry();
+
+  /// The calling thread, registered if it was not yet.
+  ThreadState& current();
+  /// Is membarrier(2) there? If not, every line must carry kFenced.
+  [[nodiscard]] bool has_barrier() const noexcept { return has_barrier_; }
+  /// Makes the hazard stores of all threads visible, and ours of the access bytes to them.
+  void barrier() const noexcept;
+  /// Returns when no hazard slot names one of the lines. REQUIRES: their access was lowered, and a barrier issued (or
+  /// the lines are fenced).
+  void wait_until_unused(std::span<const detail::Line* const> lines);
+  /// Is the line some thread's last one? A hint, for eviction.
+  [[nodiscard]] bool is_recent(const detail::Line* line);
+  void for_each(const std::function<void(ThreadState&)>& f);
+  /// Hits counted by all threads, those that have exited included.
+  [[nodiscard]] std::uint64_t hits();
+
+ private:
+  friend struct ThreadExit;
+  void remove(ThreadState& state) noexcept;
+
+  const void* owner_;
+  bool has_barrier_;
+  base::Mutex mutex_;
+  std::vector<std::unique_ptr<ThreadState>> threads_ ATOLL_GUARDED_BY(mutex_);
+  std::uint64_t retired_hits_ ATOLL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace atoll::runtime

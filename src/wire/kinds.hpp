@@ -1,0 +1,57 @@
+// The kinds of message that nodes exchange, as one list that everything else is made from.
+#pragma once
+
+#include "atoll/detail/namespace.hpp"
+
+#include <cstdint>
+#include <string_view>
+
+namespace atoll::wire {
+
+// X(name, direction, meaning)
+#define ATOLL_MESSAGE_KINDS(X)                                                             \
+  X(GetShared, "requester to home", "a copy to read")                                      \
+  X(GetExclusive, "requester to home", "the line to write")                                \
+  X(Upgrade, "requester to home", "write permission for a copy that is already here")      \
+  X(PutShared, "sharer to home", "a read copy was dropped")                                \
+  X(PutDirty, "owner to home", "ownership returned; the data stands in the home's memory") \
+  X(Invalidate, "home to sharer", "drop your copy")                                        \
+  X(ForwardShared, "home to owner", "send a copy to the requester, keep one")              \
+  X(ForwardExclusive, "home to owner", "send the line to the requester, keep none")        \
+  X(Data, "home to requester", "the line stands in your slot, with the permission asked")  \
+  X(Grant, "home to requester", "the permission alone")                                    \
+  X(Refused, "home to requester", "a lock is in the way of your try")                      \
+  X(PutAck, "home to owner", "the returned line has arrived")                              \
+  X(InvalidateAck, "sharer to home", "the copy is gone")                                   \
+  X(InvalidateRefused, "sharer to home", "the copy is locked; a try is refused")           \
+  X(WriteBack, "owner to home", "downgraded; the data stands in the home's memory")        \
+  X(Transfer, "owner to home", "the line has gone to the requester")                       \
+  X(OwnerRefused, "owner to home", "the line is locked; a try is refused")                 \
+  X(OwnerData, "owner to requester", "the line stands in your slot; wait for the grant")   \
+  X(Allocate, "any to home", "memory of this size")                                        \
+  X(AllocateReply, "home to any", "its address, or an error")                              \
+  X(Free, "any to home", "this allocation is no longer used")                              \
+  X(FreeReply, "home to any", "done, or an error")                                         \
+  X(BarrierArrive, "any to node 0", "this node reached barrier number n")                  \
+  X(BarrierRelease, "node 0 to all", "everyone reached barrier number n")
+
+enum class Kind : std::uint8_t {
+  kNone,
+#define ATOLL_X(name, direction, meaning) k##name,
+  ATOLL_MESSAGE_KINDS(ATOLL_X)
+#undef ATOLL_X
+      kCount,
+};
+inline constexpr std::uint8_t kKinds = std::uint8_t(Kind::kCount);
+static_assert(kKinds <= 32, "Stats::sent_by_kind has 32 counters");
+
+/// Kinds up to OwnerData concern lines and may carry runs of them; the rest concern the node.
+[[nodiscard]] constexpr bool is_line_kind(Kind kind) noexcept {
+  return kind >= Kind::kGetShared && kind <= Kind::kOwnerData;
+}
+
+[[nodiscard]] std::string_view to_string(Kind kind) noexcept;
+[[nodiscard]] std::string_view meaning(Kind kind) noexcept;
+[[nodiscard]] std::string_view direction(Kind kind) noexcept;
+
+}  // namespace atoll::wire

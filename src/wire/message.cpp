@@ -1,0 +1,136 @@
+#include "wire/message.hpp"
+
+#include <fmt/format.h>
+
+#include "atoll/stats.hpp"
+
+namespace atoll {
+
+std::string_view message_kind_name(std::uint8_t kind) noexcept {
+  return kind < wire::kKinds ? wire::to_string(wire::Kind(kind)) : std::string_view();
+}
+
+namespace wire {
+
+std::string_view to_string(Kind kind) noexcept {
+  switch (kind) {
+    case Kind::kNone: return "None";
+#define ATOLL_X(name, direction, meaning) \
+  case Kind::k##name: return #name;
+      ATOLL_MESSAGE_KINDS(ATOLL_X)
+#undef ATOLL_X
+    case Kind::kCount: break;
+  }
+  return "unknown";
+}
+
+std::string_view meaning(Kind kind) noexcept {
+  switch (kind) {
+    case Kind::kNone: return "";
+#define ATOLL_X(name, direction, meaning) \
+  case Kind::k##name: return meaning;
+      ATOLL_MESSAGE_KINDS(ATOLL_X)
+#undef ATOLL_X
+    case Kind::kCount: break;
+  }
+  return "";
+}
+
+std::string_view direction(Kind kind) noexcept {
+  switch (kind) {
+    case Kind::kNone: return "";
+#define ATOLL_X(name, direction, meaning) \
+  case Kind::k##name: return direction;
+      ATOLL_MESSAGE_KINDS(ATOLL_X)
+#undef ATOLL_X
+    case Kind::kCount: break;
+  }
+  return "";
+}
+
+namespace {
+
+// Who must be the home of the lines that a message names.
+enum class HomeIs : std::uint8_t { kReceiver, kSender, kAnyone };
+
+HomeIs home_of(Kind kind) noexcept {
+  switch (kind) {
+    case Kind::kGetShared:
+    case Kind::kGetExclusive:
+    case Kind::kUpgrade:
+    case Kind::kPutShared:
+    case Kind::kPutDirty:
+    case Kind::kInvalidateAck:
+    case Kind::kInvalidateRefused:
+    case Kind::kWriteBack:
+    case Kind::kTransfer:
+    case Kind::kOwnerRefused: return HomeIs::kReceiver;
+    case Kind::kInvalidate:
+    case Kind::kForwardShared:
+    case Kind::kForwardExclusive:
+    case Kind::kData:
+    case Kind::kGrant:
+    case Kind::kRefused:
+    case Kind::kPutAck: return HomeIs::kSender;
+    case Kind::kOwnerData:
+    case Kind::kNone:
+    case Kind::kAllocate:
+    case Kind::kAllocateReply:
+    case Kind::kFree:
+    case Kind::kFreeReply:
+    case Kind::kBarrierArrive:
+    case Kind::kBarrierRelease:
+    case Kind::kCount: break;
+  }
+  return HomeIs::kAnyone;
+}
+
+const char* find_fault(const Message& m, NodeId from, const Limits& limits) noexcept {
+  if (m.version != kVersion) return "another version of the protocol";
+  if (m.kind == Kind::kNone || m.kind >= Kind::kCount) return "no such kind";
+  if (m.from != from) return "not from whom it says";
+  if (m.requester >= limits.nodes) return "no such requester";
+  if ((m.flags & ~(kTry | kExclusive)) != 0) return "unknown flags";
+  if (!is_line_kind(m.kind)) return nullptr;
+  if (m.count == 0 || m.count > kMaxRun) return "a run of no or too many lines";
+  const GlobalAddress line(m.line);
+  if (line.node() >= limits.nodes || line.kind() != GlobalAddress::Kind::kMemory) return "no such home";
+  if (line.offset() % limits.line_bytes != 0) return "not the start of a line";
+  const std::uint64_t memory = limits.memory_bytes[line.node()];
+  const std::uint64_t run = std::uint64_t(m.count) * limits.line_bytes;
+  if (run > memory || line.offset() > memory - run) return "lines beyond the home's memory";
+  switch (home_of(m.kind)) {
+    case HomeIs::kReceiver:
+      if (line.node() != limits.self) return "sent to a node that is not the home";
+      break;
+    case HomeIs::kSender:
+      if (line.node() != from) return "sent by a node that is not the home";
+      break;
+    case HomeIs::kAnyone:
+      if (line.node() == limits.self) return "the home asks nobody for its own line";
+      break;
+  }
+  for (std::uint8_t i = 0; i < m.count; ++i) {
+    if (m.slots[i] >= limits.cache_slots) return "no such cache slot";
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Verdict judge(const Message& message, NodeId from, const Limits& limits, const char** why) noexcept {
+  *why = find_fault(message, from, limits);
+  if (*why != nullptr) return Verdict::kMalformed;
+  return message.epoch == limits.epoch ? Verdict::kGood : Verdict::kStale;
+}
+
+std::string to_string(const Message& m) {
+  std::string text = fmt::format("{} {} from {}", to_string(m.kind), GlobalAddress(m.line).to_string(), m.from);
+  if (m.count > 1) text += fmt::format(" ({} lines)", m.count);
+  if (m.requester != m.from) text += fmt::format(" for {}", m.requester);
+  if ((m.flags & kTry) != 0) text += " try";
+  return text;
+}
+
+}  // namespace wire
+}  // namespace atoll

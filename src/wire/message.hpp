@@ -1,0 +1,57 @@
+// The one message that nodes exchange: 64 bytes, a hardware cache line. See docs/protocol.md.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "atoll/address.hpp"
+#include "atoll/status.hpp"
+#include "wire/kinds.hpp"
+
+namespace atoll::wire {
+
+inline constexpr std::uint8_t kVersion = 1;
+inline constexpr std::uint8_t kMaxRun = 8;  // lines that one message may name
+
+enum Flags : std::uint8_t {
+  kTry = 1,        // answer at once; a lock in the way means refusal
+  kExclusive = 2,  // Data: the permission is to write (what was asked for, said again for readers of traces)
+};
+
+/// A message. Line kinds name `count` consecutive lines from `line` on and a slot for each; the others use
+/// `argument` and `slots` as their own pages in docs/protocol.md say.
+struct Message {
+  std::uint32_t sequence = 0;  // written last by the transport; a receiver waits for it
+  std::uint32_t epoch = 0;     // of the membership; an old one is dropped
+  Kind kind = Kind::kNone;
+  std::uint8_t version = kVersion;
+  std::uint8_t flags = 0;
+  std::uint8_t count = 0;
+  NodeId from = 0;
+  NodeId requester = 0;
+  std::uint64_t line = 0;      // global address of the first line
+  std::uint64_t argument = 0;
+  std::array<std::uint32_t, kMaxRun> slots{};  // where in the requester's cache each line goes
+};
+static_assert(sizeof(Message) == 64 && alignof(Message) == 8);
+
+/// What a receiver knows of the cluster when it judges a message.
+struct Limits {
+  NodeId nodes = 0;
+  NodeId self = 0;
+  std::uint32_t epoch = 0;
+  std::uint32_t line_bytes = 0;
+  std::uint32_t cache_slots = 0;                // the most that any node has
+  const std::uint64_t* memory_bytes = nullptr;  // per node
+};
+
+enum class Verdict : std::uint8_t { kGood, kStale, kMalformed };
+
+/// Judges a message that came from node `from`. Nothing in it is trusted: after kGood every field is in
+/// range, the lines exist, and kinds that only a home may get or send concern lines of that home.
+[[nodiscard]] Verdict judge(const Message& message, NodeId from, const Limits& limits, const char** why) noexcept;
+
+[[nodiscard]] std::string to_string(const Message& message);
+
+}  // namespace atoll::wire

@@ -1,0 +1,18 @@
+// The subcommands of `atoll`. Each adds itself to the command line; its callback does the work, and ends with
+// `throw CLI::RuntimeError(code)` when the exit code is not 0.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "atoll/detail/namespace.hpp"
+
+namespace atoll::tools {
+
+/// `program`: what stood behind "--". CLI11 is not shown it, because it would rewrite some of it ("[1,2]" is a list
+/// to it) and take options of the program for its own.
+void add_run(CLI::App& app, const std::vector<std::string>& program);
+void add_status(CLI::App& app);
+
+}  // namespace atoll::tools

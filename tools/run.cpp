@@ -1,0 +1,141 @@
+// `atoll run`: starts a program as the nodes of a cluster.
+#include <fmt/format.h>
+
+#include <bit>
+#include <charconv>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/units.hpp"
+#include "cluster/control.hpp"
+#include "cluster/launcher.hpp"
+#include "commands.hpp"
+
+namespace atoll::tools {
+namespace {
+
+struct RunArguments {
+  unsigned nodes = 0;
+  std::string memory = "256M", cache = "64M", line = "512", consistency = "pso";
+  bool keep_going = false, no_prefix = false;
+  double grace = 3.0;
+};
+
+/// Empty when `text` is a number of nodes, else what to give instead. A validator, as CLI11 wants it.
+std::string check_nodes(const std::string& text) {
+  unsigned value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc{} && end == text.data() + text.size() && value >= 1 && value <= cluster::kMaxNodes) return {};
+  return fmt::format("\"{}\" nodes: give a number from 1 to {}, for example -n 4", text, cluster::kMaxNodes);
+}
+
+std::string check_size(const std::string& text, std::uint64_t min, const char* example) {
+  const auto bytes = base::parse_bytes(text);
+  if (!bytes.ok()) return fmt::format("\"{}\": {}", text, bytes.status().what());
+  if (*bytes >= min) return {};
+  return fmt::format("\"{}\" is too small: give at least {}, for example {}", text, base::format_bytes(min), example);
+}
+
+std::string check_memory(const std::string& text) { return check_size(text, 1u << 20, "256M"); }
+
+std::string check_cache(const std::string& text) { return check_size(text, 64 * 64, "64M"); }
+
+std::string check_line(const std::string& text) {
+  const auto bytes = base::parse_bytes(text);
+  if (bytes.ok() && std::has_single_bit(*bytes) && *bytes >= 64 && *bytes <= 4096) return {};
+  return fmt::format("\"{}\": give a power of two from 64 to 4096, for example 512", text);
+}
+
+Consistency parse_consistency(const std::string& text) {
+  if (text == "tso") return Consistency::kTso;
+  return text == "sc" ? Consistency::kSc : Consistency::kPso;
+}
+
+/// The program and its arguments: what stood behind "--", or, without one, from the first word that is no option.
+std::vector<std::string> command_line(std::vector<std::string> before, const std::vector<std::string>& behind) {
+  if (!before.empty() && before.front().starts_with('-')) {
+    throw CLI::ParseError(fmt::format("there is no option {}", before.front()), CLI::ExitCodes::ExtrasError);
+  }
+  if (!before.empty() && !behind.empty()) {
+    throw CLI::ParseError(fmt::format("\"{}\" before the --: give the program behind it", before.front()),
+                          CLI::ExitCodes::ExtrasError);
+  }
+  if (before.empty()) before = behind;
+  if (before.empty()) {
+    throw CLI::ParseError("no program to run: give it behind --, for example atoll run -n 4 -- ./program arguments",
+                          CLI::ExitCodes::RequiredError);
+  }
+  return before;
+}
+
+/// REQUIRES: the validators took the arguments.
+cluster::LaunchSpec make_spec(const RunArguments& arguments, std::vector<std::string> program) {
+  cluster::LaunchSpec spec;
+  spec.options = Options::from_environment();  // for what has no option here
+  spec.argv = std::move(program);
+  spec.nodes = NodeId(arguments.nodes);
+  spec.options.memory_bytes = base::parse_bytes(arguments.memory).value();
+  spec.options.cache_bytes = base::parse_bytes(arguments.cache).value();
+  spec.options.line_bytes = std::uint32_t(base::parse_bytes(arguments.line).value());
+  spec.options.consistency = parse_consistency(arguments.consistency);
+  spec.prefix_output = !arguments.no_prefix;
+  spec.keep_going = arguments.keep_going;
+  spec.grace = std::chrono::milliseconds(std::int64_t(arguments.grace * 1000));
+  if (spec.options.cache_bytes < 64ull * spec.options.line_bytes) {
+    throw CLI::ValidationError("--cache", fmt::format("\"{}\" holds less than 64 lines of {} bytes: give at least {}",
+                                                      arguments.cache, spec.options.line_bytes,
+                                                      base::format_bytes(64ull * spec.options.line_bytes)));
+  }
+  return spec;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, const std::vector<std::string>& program) {
+  auto arguments = std::make_shared<RunArguments>();
+  CLI::App* run = app.add_subcommand("run", "Run a program as the nodes of a cluster on this host: "
+                                            "atoll run -n NODES [OPTIONS] -- program [arguments...]");
+  run->add_option("-n,--nodes", arguments->nodes, "How many processes to start")
+      ->required()
+      ->type_name("NODES")
+      ->check(CLI::Validator(check_nodes, "", "nodes"));
+  run->add_option("--memory", arguments->memory, "Memory that each node brings")
+      ->type_name("SIZE")
+      ->envname("ATOLL_MEMORY")
+      ->capture_default_str()
+      ->check(CLI::Validator(check_memory, "", "memory"));
+  run->add_option("--cache", arguments->cache, "Room for other nodes' lines, in each node")
+      ->type_name("SIZE")
+      ->envname("ATOLL_CACHE")
+      ->capture_default_str()
+      ->check(CLI::Validator(check_cache, "", "cache"));
+  run->add_option("--line", arguments->line, "Bytes that move and are owned together: a power of two, 64 to 4096")
+      ->type_name("BYTES")
+      ->envname("ATOLL_LINE")
+      ->capture_default_str()
+      ->check(CLI::Validator(check_line, "", "line"));
+  run->add_option("--consistency", arguments->consistency, "Order of a thread's writes")
+      ->envname("ATOLL_CONSISTENCY")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"pso", "tso", "sc"}));
+  run->add_flag("--keep-going", arguments->keep_going, "Let the others go on when a node dies");
+  run->add_option("--grace", arguments->grace, "From the death of a node to the end of the others")
+      ->type_name("SECONDS")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 86400.0));
+  run->add_flag("--no-prefix", arguments->no_prefix, "Do not put [node] before the lines of the program's output");
+  run->prefix_command();
+  run->footer("The exit code is that of the first node that failed (128 + signal for a signal), 127 when there is no\n"
+              "such program, 126 when it cannot be executed.\n\n"
+              "Examples:\n"
+              "  atoll run -n 4 -- ./sum --size 1000\n"
+              "  atoll run -n 2 --memory 4G --cache 512M -- ./graph input.bin\n"
+              "  atoll run -n 8 --keep-going --no-prefix -- ./server");
+  run->callback([run, arguments, program] {
+    const int code = cluster::launch(make_spec(*arguments, command_line(run->remaining(), program)));
+    if (code != 0) throw CLI::RuntimeError(code);
+  });
+}
+
+}  // namespace atoll::tools
