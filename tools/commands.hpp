@@ -14,5 +14,7 @@ namespace atoll::tools {
 /// to it) and take options of the program for its own.
 void add_run(CLI::App& app, const std::vector<std::string>& program);
 void add_status(CLI::App& app);
+void add_explore(CLI::App& app);
+void add_bench(CLI::App& app);
 
 }  // namespace atoll::tools

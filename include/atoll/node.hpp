@@ -168,7 +168,6 @@ class Node {
                             std::uint64_t expected) noexcept;
 
   std::unique_ptr<runtime::Runtime> runtime_;
-  const detail::LineTable* table_ = nullptr;
   bool fence_writes_ = false;  // joined with Consistency::kSc
 };
 
@@ -188,14 +187,14 @@ Result<global_ptr<T>> Node::allocate(std::uint64_t count, Placement placement) n
 template <Shareable T>
 inline Result<T> Node::read(GlobalAddress address) noexcept {
   if constexpr (detail::is_word<T>) {
-    T value;
-    if (detail::hit<detail::kReadable, sizeof(T)>(*table_, runtime_.get(), address.bits(), [&](std::byte* at) {
+    T value{};
+    if (detail::hit<detail::kReadable, sizeof(T)>(address.bits(), [&](std::byte* at) {
           value = detail::load_word<T>(at);
         })) [[likely]] {
       return value;
     }
   }
-  T value;
+  T value{};
   const Status status = read_slow(address, &value, sizeof(T));
   if (!status.ok()) [[unlikely]] return status;
   return value;
@@ -205,7 +204,7 @@ template <Shareable T>
 inline Status Node::write(GlobalAddress address, const T& value, Consistency consistency) noexcept {
   if constexpr (detail::is_word<T>) {
     if (!fence_writes_ && consistency != Consistency::kSc &&
-        detail::hit<detail::kWritable, sizeof(T)>(*table_, runtime_.get(), address.bits(),
+        detail::hit<detail::kWritable, sizeof(T)>(address.bits(),
                                                   [&](std::byte* at) { detail::store_word(at, value); })) [[likely]] {
       return {};
     }

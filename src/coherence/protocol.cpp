@@ -5,7 +5,6 @@
 
 namespace atoll::coherence {
 
-using detail::kFenced;
 using detail::kLockWaiters;
 using detail::kReadable;
 using detail::kWritable;
@@ -37,14 +36,12 @@ bool Protocol::is_quiet(const LineRef& ref) noexcept {
 }
 
 void Protocol::publish_access(const LineRef& ref) noexcept {
-  const std::uint8_t fenced = ref.line->access.load(std::memory_order_relaxed) & kFenced;
   ref.line->quiet = Line::kInUse;
-  ref.line->access.store(permission(ref) | fenced, std::memory_order_seq_cst);
+  ref.word->set_access(permission(ref));
 }
 
 void Protocol::lower_access(const LineRef& ref, std::uint8_t keep, bool wait) {
-  const std::uint8_t now = ref.line->access.load(std::memory_order_relaxed);
-  ref.line->access.store(now & (keep | kFenced), std::memory_order_seq_cst);
+  ref.word->set_access(ref.word->access() & keep);
   const std::uint8_t level = keep == 0 ? Line::kUnused : Line::kReadOnly;
   if (!wait || ref.line->quiet >= level) return;
   env_.quiesce(ref);

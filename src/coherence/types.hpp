@@ -14,6 +14,7 @@
 
 namespace atoll::coherence {
 
+using detail::HotWord;
 using detail::Line;
 using wire::Kind;
 
@@ -119,6 +120,7 @@ struct Cold {
 struct LineRef {
   GlobalAddress address;
   Line* line = nullptr;
+  HotWord* word = nullptr;
   DirEntry* directory = nullptr;  // at the home only
 
   [[nodiscard]] NodeId home() const noexcept { return address.node(); }

@@ -52,8 +52,8 @@ constexpr Mutant kHomeMutants[] = {
    [](Tables& t) { home(t, S::kUnshared, E::kGetShared, S::kShared, {A::kAddSharer, A::kSendData}); }},
   {"home-keeps-reading", "The home gives the line away without waiting for its own readers.", 2, 1,
    [](Tables& t) { home(t, S::kUnshared, E::kGetExclusive, S::kDirty, {A::kWithdrawWrite, A::kLogTransfer, A::kSetOwner, A::kSendData}); }},
-  {"return-lost-in-busy", "A return that crosses a forward is acknowledged at once and forgotten: its sender is later taken for a sharer.", 3, 1,
-   [](Tables& t) { home(t, S::kDirtyToDirty, E::kPutDirty, S::kDirtyToDirty, {A::kPutAck}); }},
+  {"return-taken-for-answer", "A return that crosses a forward is taken for the answer to it, and the requester forgotten.", 2, 1,
+   [](Tables& t) { home(t, S::kDirtyToShared, E::kPutDirty, S::kUnshared, {A::kClearOwner, A::kPutAck}); }},
   {"return-not-acknowledged", "A return that crosses a forward is dropped without a word.", 2, 1,
    [](Tables& t) { home(t, S::kDirtyToShared, E::kPutDirty, S::kDirtyToShared, {}); }},
   {"stale-return-taken", "A return by a node that has since given the line away is taken for the owner's.", 3, 1,
@@ -66,8 +66,6 @@ constexpr Mutant kHomeMutants[] = {
    [](Tables& t) { home(t, S::kSharedToDirty, E::kSomeRefused, S::kDirty, {A::kTally, A::kClearSharers, A::kLogTransfer, A::kSetOwner, A::kAnswerPending}); }},
   {"try-refused-stays-busy", "The owner refuses a try, the requester is told, but the line stays busy for ever.", 3, 1,
    [](Tables& t) { home(t, S::kDirtyToDirty, E::kOwnerRefused, S::kDirtyToDirty, {A::kRefusePending}); }},
-  {"try-waits", "A try that meets a lock of the home waits its turn as if it were none.", 2, 1,
-   [](Tables& t) { home(t, S::kUnshared, E::kTryBlocked, S::kUnshared, {A::kDefer}); }},
 };
 #undef S
 #undef E
@@ -91,7 +89,7 @@ constexpr Mutant kCacheMutants[] = {
    [](Tables& t) { cache(t, S::kLeftToInvalid, E::kInvalidate, S::kLeftToInvalid, {}); }},
   {"early-invalidation-acknowledged", "An invalidation for a copy whose data is still on its way is acknowledged, and the copy used all the same.", 3, 1,
    [](Tables& t) { cache(t, S::kInvalidToSharedData, E::kInvalidate, S::kInvalidToSharedData, {A::kAckInvalidate}); }},
-  {"forward-before-data-dropped", "A forward that reaches the new owner before its data is dropped.", 4, 1,
+  {"forward-before-data-dropped", "A forward that reaches the new owner before its data is dropped.", 3, 1,
    [](Tables& t) { cache(t, S::kInvalidToDirtyData, E::kForwardExclusive, S::kInvalidToDirtyData, {}); }},
   {"held-message-dropped", "A forward that a lock delays is forgotten in place of kept.", 2, 1,
    [](Tables& t) { cache(t, S::kDirty, E::kHeld, S::kDirty, {}); }},
@@ -99,6 +97,8 @@ constexpr Mutant kCacheMutants[] = {
    [](Tables& t) { cache(t, S::kShared, E::kHeld, S::kShared, {A::kAckInvalidate}); }},
   {"lock-refusal-unsaid", "A try that meets a lock of the owner is not answered.", 2, 1,
    [](Tables& t) { cache(t, S::kDirty, E::kTryHeld, S::kDirty, {}); }},
+  {"try-waits", "A try that meets a lock of the owner waits for its end.", 2, 1,
+   [](Tables& t) { cache(t, S::kDirty, E::kTryHeld, S::kDirty, {A::kHold}); }},
   {"try-refused-state-left", "A refused try tells its thread but leaves the line asking.", 2, 1,
    [](Tables& t) { cache(t, S::kInvalidToDirty, E::kRefused, S::kInvalidToDirty, {A::kRefuseTry}); }},
   {"refused-upgrade-kept-dirty", "A refused upgrade is taken for a granted one.", 3, 1,

@@ -26,8 +26,6 @@ bool asked_exclusive(CacheState state) noexcept {
          state == CacheState::kInvalidToDirtyGrant || state == CacheState::kSharedToDirty;
 }
 
-std::byte some_data;  // what Line::data points to: the model keeps no bytes
-
 }  // namespace
 
 bool ModelThread::writes_pending() const noexcept {
@@ -95,13 +93,11 @@ class World::NodeEnv final : public coherence::Env {
   bool take_slot(const LineRef& ref) override {
     if (ref.line->slot != 0) world_.fail("a slot was taken for a line that has one");
     ref.line->slot = 1 + index(ref);
-    ref.line->data = &some_data;
     return true;
   }
   void release_slot(const LineRef& ref) noexcept override {
     if (observe(ref).lingering != 0) world_.fail("a slot was released while threads may use it");
     ref.line->slot = 0;
-    ref.line->data = nullptr;
     mine(ref).fresh = false;
   }
   void log_transfer(const LineRef& ref, NodeId owner) override { world_.logged_[index(ref)] = owner; }
@@ -120,7 +116,7 @@ class World::NodeEnv final : public coherence::Env {
  private:
   static unsigned index(const LineRef& ref) noexcept { return unsigned(ref.address.offset() / kLineBytes - 1); }
   static std::uint8_t access(const LineRef& ref) noexcept {
-    return ref.line->access.load(std::memory_order_relaxed) & kReadWrite;
+    return ref.word->access() & kReadWrite;
   }
   ModelLine& mine(const LineRef& ref) const noexcept { return world_.at(self_, index(ref)); }
   /// Threads run between any two things that the core does: what is allowed now may be in use from now on.
@@ -228,6 +224,7 @@ World::World(const WorldOptions& options)
       ModelLine& model = at(node, line);
       model.ref.address = GlobalAddress::make(NodeId(home_of(line)), kLineBytes * (line + 1));
       model.ref.line = &model.line;
+      model.ref.word = &model.word;
       model.ref.directory = home_of(line) == node ? &model.entry : nullptr;
     }
     for (unsigned index = 0; index < options_.threads; ++index) {
@@ -250,12 +247,11 @@ World::~World() = default;
 void World::clear_line(unsigned node, unsigned line) {
   ModelLine& model = at(node, line);
   const bool home = model.ref.is_home();
-  model.line.access.store(0, std::memory_order_relaxed);
+  model.word.set_access(0);
   model.line.quiet = detail::Line::kUnused;
   model.line.lock.store(0, std::memory_order_relaxed);
   model.line.state = std::uint8_t(CacheState::kInvalid);
   model.line.slot = 0;
-  model.line.data = home ? &some_data : nullptr;
   model.entry = coherence::DirEntry{};
   model.cold.memory = {};
   model.cold.locks = {};
@@ -380,7 +376,7 @@ bool World::apply(const Step& step) {
     }
   }
   ModelLine& model = at(step.node, step.line);
-  model.lingering |= model.line.access.load(std::memory_order_relaxed) & kReadWrite;
+  model.lingering |= model.word.access() & kReadWrite;
   return done;
 }
 
@@ -394,7 +390,7 @@ void World::operate(const Step& step) {
   ModelThread& t = thread(step.node, step.thread);
   const ModelLine& model = at(step.node, step.line);
   const bool hit = !is_lock(step.op) &&
-                   (model.line.access.load(std::memory_order_relaxed) & need_of(step.op)) != 0;
+                   (model.word.access() & need_of(step.op)) != 0;
   ModelOp& op = step.op == OpKind::kWrite ? t.writes[step.line] : t.blocking;
   op.kind = step.op;
   op.pending = true;

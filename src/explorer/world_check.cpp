@@ -110,7 +110,7 @@ void World::check_directory(unsigned line) {
 void World::check_access(unsigned node, unsigned line) {
   const ModelLine& model = at(node, line);
   const coherence::Cold& cold = model.cold;
-  const std::uint8_t access = model.line.access.load(std::memory_order_relaxed) & kReadWrite;
+  const std::uint8_t access = model.word.access() & kReadWrite;
   const bool queued = model.has_cold && !cold.memory.empty();
   const std::uint8_t expected = queued ? std::uint8_t{0} : Protocol::permission(model.ref);
   if ((access & ~expected) != 0) {

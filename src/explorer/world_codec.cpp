@@ -82,7 +82,7 @@ void World::decode(std::span<const std::uint8_t> bytes) {
 void World::encode_line(unsigned node, unsigned line, std::vector<std::uint8_t>& out) const {
   const ModelLine& model = at(node, line);
   const std::uint32_t word = model.line.lock.load(std::memory_order_relaxed);
-  const unsigned access = model.line.access.load(std::memory_order_relaxed);
+  const unsigned access = model.word.access();
   out.push_back(std::uint8_t((access & 3U) | (model.lingering & 3U) << 2 | (model.fresh ? 16U : 0U) |
                              (model.has_cold ? 32U : 0U) | (model.line.slot != 0 ? 64U : 0U)));
   out.push_back(std::uint8_t((word & detail::kLockReaders) | ((word & detail::kLockWriter) != 0 ? 64U : 0U) |
@@ -114,13 +114,12 @@ void World::decode_line(unsigned node, unsigned line, Cursor& in) {
   clear_line(node, line);
   ModelLine& model = at(node, line);
   const unsigned bits = in.next();
-  model.line.access.store(std::uint8_t(bits & 3U), std::memory_order_relaxed);
+  model.word.set_access(std::uint8_t(bits & 3U));
   model.lingering = std::uint8_t(bits >> 2 & 3U);
   model.fresh = (bits & 16U) != 0;
   model.has_cold = (bits & 32U) != 0;
   if ((bits & 64U) != 0) {
     model.line.slot = 1 + line;
-    model.line.data = at(home_of(line), line).line.data;
   }
   const unsigned word = in.next();
   model.line.lock.store((word & 63U) | ((word & 64U) != 0 ? detail::kLockWriter : 0U) |

@@ -15,39 +15,55 @@ namespace atoll::memory {
 
 using coherence::DirEntry;
 using coherence::LineRef;
-using detail::kSlabShift;
+using detail::HotWord;
 using detail::Line;
 
+namespace {
+constexpr std::uint64_t kSlabBytes = 1 << 20;  // a node's memory is a multiple of it
+constexpr detail::Home kNoHome{};
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kHugePage = 2 << 20;
+}
+
 LineMap::LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent>& extents, std::byte* memory,
-                 std::byte* directory)
+                 std::byte* directory, bool fenced)
     : self_(self),
       line_bytes_(line_bytes),
       memory_(memory),
+      fenced_(fenced),
       directory_(reinterpret_cast<DirEntry*>(directory)),
-      slabs_(extents.size()),
-      homes_(extents.size()) {
+      nodes_(NodeId(extents.size())),
+      homes_(extents.size()),
+      by_id_(65536, &kNoHome) {
   const auto shift = std::uint32_t(std::countr_zero(line_bytes));
   for (std::size_t node = 0; node < extents.size(); ++node) {
-    const std::uint64_t lines = extents[node].memory_bytes >> shift;
-    const std::uint64_t bytes = lines * sizeof(Line);
+    const std::uint64_t count = extents[node].memory_bytes >> shift;
     // Zero pages are valid lines of another node: invalid, unlocked, without a slot. Only `quiet` reads as
     // kInUse, which costs one needless barrier and nothing else.
-    void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) {
-      throw Error(fmt::format("cannot reserve {} for the line table of node {}: {}. Raise the limit on address space "
-                              "(ulimit -v)", base::format_bytes(bytes), node, std::strerror(errno)),
-                  Errc::kOutOfMemory);
-    }
-    (void)::madvise(at, bytes, MADV_HUGEPAGE);
-    reservations_.push_back({at, bytes});
-    slabs_[node].resize(extents[node].memory_bytes >> kSlabShift);
-    const std::uint64_t per_slab = (std::uint64_t{1} << kSlabShift) >> shift;
-    for (std::size_t s = 0; s < slabs_[node].size(); ++s) {
-      slabs_[node][s] = {static_cast<Line*>(at) + s * per_slab, shift, 0};
-    }
-    homes_[node] = {slabs_[node].data(), extents[node].memory_bytes};
+    auto* words = static_cast<HotWord*>(reserve(count * sizeof(HotWord)));
+    auto* lines = static_cast<Line*>(reserve(count * sizeof(Line)));
+    homes_[node] = {words, lines, GlobalAddress::make(NodeId(node), 0).bits(), extents[node].memory_bytes, shift};
+    by_id_[node] = &homes_[node];
   }
-  table_ = {homes_.data(), std::uint32_t(homes_.size())};
+  table_ = {by_id_.data(), line_bytes - 1};
+}
+
+/// Address space that costs memory only where it is touched. Aligned to huge pages where it is large enough to fill
+/// some: a random access that misses the processor's caches should not miss its address translation twice.
+void* LineMap::reserve(std::uint64_t bytes) {
+  const std::uint64_t alignment = bytes >= kHugePage / 2 ? kHugePage : kPage;
+  const std::uint64_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  const std::uint64_t mapped = rounded + alignment;
+  void* at = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) {
+    throw Error(fmt::format("cannot reserve {} for the table of lines: {}. Raise the limit on address space (ulimit -v)",
+                            base::format_bytes(bytes), std::strerror(errno)), Errc::kOutOfMemory);
+  }
+  reservations_.push_back({at, mapped});
+  const std::uint64_t start = (reinterpret_cast<std::uint64_t>(at) + alignment - 1) / alignment * alignment;
+  void* aligned = reinterpret_cast<void*>(start);
+  if (alignment == kHugePage) (void)::madvise(aligned, rounded, MADV_HUGEPAGE);
+  return aligned;
 }
 
 LineMap::~LineMap() {
@@ -55,34 +71,33 @@ LineMap::~LineMap() {
 }
 
 bool LineMap::contains(GlobalAddress address, std::uint64_t bytes) const noexcept {
-  if (address.node() >= homes_.size() || address.kind() != GlobalAddress::Kind::kMemory) return false;
+  if (address.node() >= nodes_ || address.kind() != GlobalAddress::Kind::kMemory) return false;
   const std::uint64_t memory = homes_[address.node()].bytes;
   return address.offset() < memory && bytes <= memory - address.offset();
 }
 
-/// Gives the lines of one slab of this node's memory their data and their directory entries.
+/// Gives the lines of one megabyte of this node's memory their data and their directory entries. Not all at once when
+/// the node joins: most of a large memory may never be used.
 void LineMap::open_slab(std::uint64_t slab) {
-  const detail::Slab& s = slabs_[self_][slab];
-  const std::uint64_t per_slab = (std::uint64_t{1} << kSlabShift) >> s.line_shift;
-  for (std::uint64_t i = 0; i < per_slab; ++i) {
-    Line* line = new (&s.lines[i]) Line;
-    line->access.store(initial_access_, std::memory_order_relaxed);
-    line->data = memory_ + (slab << kSlabShift) + (i << s.line_shift);
-    new (&directory_[slab * per_slab + i]) DirEntry;
+  const std::uint64_t per_slab = kSlabBytes / line_bytes_;
+  const detail::Home& home = homes_[self_];
+  for (std::uint64_t i = slab * per_slab; i < (slab + 1) * per_slab; ++i) {
+    new (&home.lines[i]) Line;
+    home.words[i].set_bytes(GlobalAddress(home.base + i * line_bytes_), memory_ + i * line_bytes_);
+    home.words[i].set_fenced(fenced_);
+    new (&directory_[i]) DirEntry;
   }
 }
 
 LineRef LineMap::ref(GlobalAddress address) {
   const detail::Found found = detail::find_line(table_, address.bits());
-  ATOLL_CHECK(found.line != nullptr);
-  LineRef ref{GlobalAddress(found.base), found.line, nullptr};
-  if (address.node() != self_) {
-    if (initial_access_ != 0 && found.line->access.load(std::memory_order_relaxed) == 0) {
-      found.line->access.store(initial_access_, std::memory_order_relaxed);
-    }
-  } else {
-    if (found.line->data == nullptr) open_slab(address.offset() >> kSlabShift);
+  ATOLL_CHECK(found.word != nullptr);
+  LineRef ref{GlobalAddress(found.base), found.line, found.word, nullptr};
+  if (address.node() == self_) {
+    if (!found.word->has_bytes()) open_slab(address.offset() / kSlabBytes);
     ref.directory = &directory_[ref.address.offset() / line_bytes_];
+  } else if (fenced_ && !found.word->fenced()) {
+    found.word->set_fenced(true);
   }
   return ref;
 }

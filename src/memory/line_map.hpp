@@ -21,20 +21,20 @@ class LineMap {
     std::uint64_t memory_bytes = 0;
   };
   /// `memory` and `directory` are this node's own, in its segment. Throws Error when address space runs out.
+  /// `fenced`: there is no membarrier(2), so every line is fenced from the start.
   LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent>& extents, std::byte* memory,
-          std::byte* directory);
+          std::byte* directory, bool fenced);
   ~LineMap();
   LineMap(const LineMap&) = delete;
   LineMap& operator=(const LineMap&) = delete;
 
-  /// Without membarrier(2) every line must carry kFenced from the start.
-  void set_fenced(bool fenced) noexcept { initial_access_ = fenced ? detail::kFenced : 0; }
   [[nodiscard]] const detail::LineTable& table() const noexcept { return table_; }
   /// REQUIRES: `address` lies in some node's memory.
   [[nodiscard]] coherence::LineRef ref(GlobalAddress address);
   [[nodiscard]] bool contains(GlobalAddress address, std::uint64_t bytes) const noexcept;
 
  private:
+  void* reserve(std::uint64_t bytes);
   void open_slab(std::uint64_t slab);
 
   struct Reservation {
@@ -44,12 +44,13 @@ class LineMap {
   NodeId self_;
   std::uint32_t line_bytes_;
   std::byte* memory_;
+  bool fenced_;
   coherence::DirEntry* directory_;
   std::vector<Reservation> reservations_;
-  std::vector<std::vector<detail::Slab>> slabs_;
+  NodeId nodes_;
   std::vector<detail::Home> homes_;
+  std::vector<const detail::Home*> by_id_;
   detail::LineTable table_;
-  std::uint8_t initial_access_ = 0;
 };
 
 }  // namespace atoll::memory

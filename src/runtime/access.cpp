@@ -27,30 +27,26 @@ Piece next_piece(GlobalAddress address, std::uint64_t left, std::uint32_t line_b
 
 bool read_hit(const detail::LineTable& table, detail::ThreadSlot& slot, const Piece& piece, std::byte* into) noexcept {
   const detail::Found found = detail::find_line(table, piece.address.bits());
-  const std::size_t at = piece.address.bits() - found.base;
   const bool word = is_one_word(piece.address.bits(), piece.bytes);
-  return detail::use_line<kReadable>(slot, found.line, at, [&](std::byte* data) {
+  return detail::use_line<kReadable>(slot, found.word, piece.address.bits(), [&](std::byte* data) {
     if (word) {
       copy_word(into, data, piece.bytes);
     } else {
-      copy_out(*found.line, at, into, piece.bytes);
+      copy_out(*found.line, data, into, piece.bytes);
     }
-    found.line->referenced.store(1, std::memory_order_relaxed);
   });
 }
 
 bool write_hit(const detail::LineTable& table, detail::ThreadSlot& slot, const Piece& piece,
                const std::byte* from) noexcept {
   const detail::Found found = detail::find_line(table, piece.address.bits());
-  const std::size_t at = piece.address.bits() - found.base;
   const bool word = is_one_word(piece.address.bits(), piece.bytes);
-  return detail::use_line<kWritable>(slot, found.line, at, [&](std::byte* data) {
+  return detail::use_line<kWritable>(slot, found.word, piece.address.bits(), [&](std::byte* data) {
     if (word) {
       copy_word(data, from, piece.bytes);
     } else {
-      copy_in(*found.line, at, from, piece.bytes);
+      copy_in(*found.line, data, from, piece.bytes);
     }
-    found.line->referenced.store(1, std::memory_order_relaxed);
   });
 }
 
@@ -165,8 +161,15 @@ Status Runtime::read(GlobalAddress address, std::byte* into, std::uint64_t bytes
       flush();
     }
     if (const Status status = finish(thread, {tasks.data(), count}); !status.ok()) return status;
+    remember(thread, address - 1);
   }
   return {};
+}
+
+/// The line of a slow access: the next access of a sequential thread is a hit in it.
+void Runtime::remember(ThreadState& thread, GlobalAddress address) {
+  const detail::Found found = detail::find_line(lines_->table(), address.bits());
+  detail::remember_line(*thread.slot, found.word, found.base);
 }
 
 /// A write that misses: copied, queued, and done in the background.
@@ -189,6 +192,7 @@ Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const s
         counters_->write_misses.add();
         protocol_.submit(lines_->ref(address), *task);
         flush();
+        remember(thread, address);
         return {};
       }
     }
@@ -217,8 +221,12 @@ Status Runtime::write(GlobalAddress address, const std::byte* from, std::uint64_
 }
 
 Status Runtime::fence() {
-  ThreadState& thread = threads_.current();
   std::atomic_thread_fence(std::memory_order_seq_cst);
+  return fence_writes(threads_.current());
+}
+
+/// The fence without the processor's own, for those who go on with an atomic instruction.
+Status Runtime::fence_writes(ThreadState& thread) {
   if (thread.pending_writes.load(std::memory_order_acquire) != 0) {
     const Status status = wait(thread, kNoNode, Clock::time_point::max(), [&] {
       return thread.pending_writes.load(std::memory_order_acquire) == 0;
@@ -250,14 +258,14 @@ Result<std::uint64_t> Runtime::rmw(GlobalAddress address, std::size_t bytes, Act
                                    std::uint64_t expected) {
   if (const Status status = check_range(address, bytes); !status.ok()) return status;
   if (address.offset() % bytes != 0) return {Errc::kInvalidArgument, "an atomic must be aligned to its size"};
-  if (const Status status = fence(); !status.ok()) return status;
   ThreadState& thread = threads_.current();
+  if (const Status status = fence_writes(thread); !status.ok()) return status;
   Task task(OpKind::kAtomic, what, address, std::uint32_t(bytes), nullptr, &thread);
   task.operand = operand;
   task.expected = expected;
   const detail::Found found = detail::find_line(lines_->table(), address.bits());
   const bool hit = detail::use_line<kWritable>(
-      *thread.slot, found.line, address.bits() - found.base,
+      *thread.slot, found.word, address.bits(),
       [&](std::byte* data) { task.value = read_modify_write(data, task); });
   if (!hit) {
     const Status status = run(thread, task);

@@ -41,11 +41,11 @@ inline void copy_word(std::byte* to, const std::byte* from, std::size_t bytes) n
 }
 
 /// From the line to the caller. REQUIRES: the line cannot go away meanwhile.
-inline void copy_out(const detail::Line& line, std::size_t at, std::byte* into, std::size_t bytes) noexcept {
+inline void copy_out(const detail::Line& line, const std::byte* from, std::byte* into, std::size_t bytes) noexcept {
   while (true) {
     const std::uint32_t before = line.version.load(std::memory_order_acquire);
     if ((before & 1) == 0) {
-      racy_copy(into, line.data + at, bytes);
+      racy_copy(into, from, bytes);
       std::atomic_thread_fence(std::memory_order_acquire);
       if (line.version.load(std::memory_order_relaxed) == before) return;
     }
@@ -64,9 +64,9 @@ inline void begin_write(detail::Line& line) noexcept {
 }
 inline void end_write(detail::Line& line) noexcept { line.version.fetch_add(1, std::memory_order_release); }
 
-inline void copy_in(detail::Line& line, std::size_t at, const std::byte* from, std::size_t bytes) noexcept {
+inline void copy_in(detail::Line& line, std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
   begin_write(line);
-  racy_copy(line.data + at, from, bytes);
+  racy_copy(into, from, bytes);
   end_write(line);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "coherence/lock_word.hpp"
 #include "runtime/bytes.hpp"
 #include "runtime/runtime.hpp"
 
@@ -14,16 +15,16 @@ namespace atoll::runtime {
 using coherence::Cold;
 using coherence::Message;
 using coherence::Protocol;
-using detail::kFenced;
+using detail::HotWord;
 using detail::kReadable;
 using detail::Line;
 using wire::Kind;
 
 namespace {
 
-constexpr std::uint8_t kBiasStep = 8;     // a line taken away this often in a row makes its readers fence
-constexpr std::uint8_t kBiasLimit = 16;
-constexpr std::uint32_t kEvictBatch = 64; // one barrier for so many
+constexpr std::uint8_t kBiasStep = 4;      // for each time that a line is taken away;
+constexpr std::uint8_t kBiasLimit = 16;    // from here on it is fenced
+constexpr std::uint32_t kEvictBatch = 64;  // one barrier for so many
 
 /// Does a message of this kind take a permission from threads of the node that receives it?
 bool takes_away(Kind kind) noexcept {
@@ -100,14 +101,14 @@ void Runtime::send(const LineRef& ref, NodeId to, const Message& message) {
 }
 
 void Runtime::send_line(const LineRef& ref, NodeId to, std::uint32_t slot, const Message& message) {
-  fabric_->write_slot(to, slot, ref.line->data);
+  fabric_->write_slot(to, slot, ref.word->byte_at(ref.address));
   counters_->lines_sent.add();
   counters_->bytes_sent.add(options_.line_bytes);
   send(ref, to, message);
 }
 
 void Runtime::send_home(const LineRef& ref, const Message& message) {
-  fabric_->write_home(ref.home(), ref.address.offset(), ref.line->data);
+  fabric_->write_home(ref.home(), ref.address.offset(), ref.word->byte_at(ref.address));
   counters_->lines_sent.add();
   counters_->bytes_sent.add(options_.line_bytes);
   send(ref, ref.home(), message);
@@ -115,37 +116,41 @@ void Runtime::send_home(const LineRef& ref, const Message& message) {
 
 // ---- taking a line from this node's threads ----
 
-/// One line. A line that keeps being taken away is made to fence its readers, for a barrier may cost microseconds.
+/// One line. A line that keeps being taken away is fenced, for a barrier may cost microseconds.
 void Runtime::quiesce(const LineRef& ref) {
-  Line& line = *ref.line;
-  const bool fenced = (line.access.load(std::memory_order_relaxed) & kFenced) != 0;
-  if (!fenced) {
+  if (!ref.word->fenced()) {
     threads_.barrier();
     counters_->barriers_issued.add();
-    line.bias = std::uint8_t(std::min<int>(line.bias + 4, kBiasLimit));
-    if (line.bias >= kBiasStep) line.access.fetch_or(kFenced, std::memory_order_seq_cst);
+    ref.line->bias = std::uint8_t(std::min<int>(ref.line->bias + kBiasStep, kBiasLimit));
+    wait_until_unused(ref);
+    if (ref.line->bias >= kBiasLimit) ref.word->set_fenced(true);
+  } else {
+    wait_until_unused(ref);
   }
   counters_->invalidations.add();
-  const Line* lines[] = {&line};
+}
+
+void Runtime::wait_until_unused(const LineRef& ref) {
+  const HotWord* lines[] = {ref.word};
   threads_.wait_until_unused(lines);
 }
 
-/// Before a batch of messages is worked on: one barrier for all the lines that they will take away.
+/// Before a batch of messages is worked on: one barrier for all the lines that runs of them will take away. (Single
+/// lines are left to `quiesce`, which learns from them.)
 void Runtime::withdraw_for(std::span<const wire::Message> messages) {
-  std::array<const Line*, kBatch * wire::kMaxRun> taken;
+  std::array<const HotWord*, kBatch * wire::kMaxRun> taken;
   std::size_t count = 0;
   for (const wire::Message& message : messages) {
     if (!takes_away(message.kind) || message.count == 1) continue;
     const bool to_read = message.kind == Kind::kGetShared || message.kind == Kind::kForwardShared;
+    const std::uint8_t level = to_read ? Line::kReadOnly : Line::kUnused;
     for (std::uint8_t i = 0; i < message.count; ++i) {
       const LineRef ref = lines_->ref(GlobalAddress(message.line) + std::int64_t(i) * options_.line_bytes);
-      const std::uint8_t access = ref.line->access.load(std::memory_order_relaxed);
-      const std::uint8_t level = to_read ? Line::kReadOnly : Line::kUnused;
       // A lock keeps the line here whatever we do; fenced lines need no barrier.
-      if (ref.line->quiet >= level || (access & kFenced) != 0 || ref.line->lock.load() != 0) continue;
-      ref.line->access.store(access & (to_read ? kReadable : 0), std::memory_order_seq_cst);
+      if (ref.line->quiet >= level || ref.word->fenced() || ref.line->lock.load() != 0) continue;
+      ref.word->set_access(ref.word->access() & (to_read ? kReadable : 0));
       ref.line->quiet = level;
-      taken[count++] = ref.line;
+      taken[count++] = ref.word;
     }
   }
   if (count == 0) return;
@@ -167,8 +172,7 @@ bool Runtime::take_slot(const LineRef& ref) {
     return false;
   }
   ref.line->slot = slot + 1;
-  ref.line->data = segment_.cache() + std::uint64_t(slot) * options_.line_bytes;
-  ref.line->referenced.store(0, std::memory_order_relaxed);
+  ref.word->set_bytes(ref.address, segment_.cache() + std::uint64_t(slot) * options_.line_bytes);
   counters_->cache_lines_used.set(slots_->used());
   return true;
 }
@@ -179,13 +183,15 @@ void Runtime::release_slot(const LineRef& ref) noexcept {
   counters_->cache_lines_used.set(slots_->used());
 }
 
-/// Looks at slots from a random one on and gives back lines that nobody used since the last look: all of them behind
-/// one barrier. Returns how many it started to give back.
+/// Looks at slots from a random one on. A line that threads can hit is hidden from them, so that the next use shows
+/// itself in the slow path; one that is still hidden at the second look is given back. That is a clock whose reference
+/// bit costs a hit nothing. All that go share one barrier. Returns how many it started to give back.
 std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
   evicting_ = true;
   std::vector<LineRef> victims;
-  std::vector<const Line*> lines;
+  std::vector<const HotWord*> words;
   bool all_locked = true;
+  bool barrier = false;
   std::uint32_t slot = slots_->random_slot();
   for (std::uint32_t seen = 0; seen < 2 * slots_->size() && victims.size() < wanted; ++seen) {
     slot = slot + 1 == slots_->size() ? 0 : slot + 1;
@@ -195,38 +201,29 @@ std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
       continue;
     }
     const LineRef ref = lines_->ref(address);
-    const bool locked = (ref.line->lock.load(std::memory_order_relaxed) & ~std::uint32_t(detail::kLockWaiters)) != 0;
+    const bool locked = !coherence::lock_fits(ref.line->lock.load(std::memory_order_relaxed), true);
     if (!locked) all_locked = false;
     if (locked || ref.line->cold != 0 || !Protocol::is_quiet(ref)) continue;
-    if (ref.line->quiet == Line::kInUse && ref.line->referenced.exchange(0, std::memory_order_relaxed) != 0) continue;
-    if (threads_.is_recent(ref.line)) continue;
-    if (std::find(lines.begin(), lines.end(), ref.line) != lines.end()) break;  // once around
-    victims.push_back(ref);
-    lines.push_back(ref.line);
-  }
-  bool barrier = false;
-  for (const LineRef& ref : victims) {
-    const std::uint8_t access = ref.line->access.load(std::memory_order_relaxed);
-    ref.line->access.store(access & kFenced, std::memory_order_seq_cst);
-    barrier = barrier || (ref.line->quiet != Line::kUnused && (access & kFenced) == 0);
-    if (ref.line->bias > 0 && --ref.line->bias == 0 && threads_.has_barrier()) {
-      ref.line->access.store(0, std::memory_order_seq_cst);  // a calm line needs no fences
-      barrier = true;
+    if (ref.word->access() != 0) {
+      if (!threads_.is_recent(ref.word)) ref.word->set_access(0);
+      continue;
     }
-    ref.line->quiet = Line::kUnused;
+    if (!words.empty() && words.front() == ref.word) break;  // once around
+    barrier = barrier || (ref.line->quiet != Line::kUnused && !ref.word->fenced());
+    victims.push_back(ref);
+    words.push_back(ref.word);
   }
   if (barrier) {
     threads_.barrier();
     counters_->barriers_issued.add();
   }
-  threads_.wait_until_unused(lines);
+  threads_.wait_until_unused(words);
   std::uint32_t started = 0;
   for (const LineRef& ref : victims) {
+    ref.line->quiet = Line::kUnused;
+    if (ref.line->bias > 0 && --ref.line->bias == 0 && threads_.has_barrier()) ref.word->set_fenced(false);
     const bool dirty = ref.state() == coherence::CacheState::kDirty;
-    if (!protocol_.evict(ref)) {
-      Protocol::publish_access(ref);  // a thread locked it in between
-      continue;
-    }
+    if (!protocol_.evict(ref)) continue;  // a thread has locked it in between
     ++started;
     (dirty ? counters_->evictions_dirty : counters_->evictions_clean).add();
   }
@@ -249,32 +246,32 @@ void Runtime::retry_starved() {
 
 void Runtime::perform(const LineRef& ref, coherence::Op& op) {
   auto& task = static_cast<Task&>(op);
-  const std::size_t at = task.address - ref.address;
+  std::byte* const bytes = ref.word->byte_at(task.address);
   switch (task.action) {
     case Action::kNone: break;
     case Action::kCopyOut:
       if (is_one_word(task.address.bits(), task.bytes)) {
-        copy_word(task.buffer, ref.line->data + at, task.bytes);
+        copy_word(task.buffer, bytes, task.bytes);
       } else {
-        copy_out(*ref.line, at, task.buffer, task.bytes);
+        copy_out(*ref.line, bytes, task.buffer, task.bytes);
       }
       break;
     case Action::kCopyIn:
       if (is_one_word(task.address.bits(), task.bytes)) {
-        copy_word(ref.line->data + at, task.buffer, task.bytes);
+        copy_word(bytes, task.buffer, task.bytes);
       } else {
-        copy_in(*ref.line, at, task.buffer, task.bytes);
+        copy_in(*ref.line, bytes, task.buffer, task.bytes);
       }
       break;
     case Action::kAdd:
     case Action::kExchange:
-    case Action::kCompareExchange: task.value = read_modify_write(ref.line->data + at, task); break;
+    case Action::kCompareExchange: task.value = read_modify_write(bytes, task); break;
     case Action::kCall: {
       // The function must be alone with the bytes: no hit gets in while it runs.
-      ref.line->access.fetch_and(kFenced, std::memory_order_seq_cst);
+      ref.word->set_access(0);
       quiesce(ref);
       try {
-        (*task.function)({ref.line->data + at, task.bytes}, task.arguments);
+        (*task.function)({bytes, task.bytes}, task.arguments);
       } catch (const std::exception& error) {
         spdlog::error("a function for atomic() threw: {}", error.what());
         task.code_from_function = Errc::kInvalidArgument;

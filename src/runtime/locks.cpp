@@ -7,6 +7,7 @@
 namespace atoll::runtime {
 
 using coherence::OpKind;
+using detail::HotWord;
 using detail::kReadable;
 using detail::kWritable;
 using detail::Line;
@@ -15,17 +16,14 @@ namespace {
 
 /// Takes the lock if nobody waits for it and the permission is here. `left_waiters`: somebody began to wait for the word
 /// while we held it for a moment in vain; they must be told.
-bool lock_hit(Line& line, bool exclusive, bool* left_waiters) noexcept {
+bool lock_hit(Line& line, const HotWord& hot, bool exclusive, bool* left_waiters) noexcept {
   std::uint32_t word = line.lock.load(std::memory_order_relaxed);
   do {
     if ((word & detail::kLockWaiters) != 0 || !coherence::lock_fits(word, exclusive)) return false;
   } while (!line.lock.compare_exchange_weak(word, exclusive ? word | detail::kLockWriter : word + 1,
                                             std::memory_order_seq_cst));
   // The lock pins the line from here on, if we have it at all: who takes a line away looks at the word first.
-  if ((line.access.load(std::memory_order_seq_cst) & (exclusive ? kWritable : kReadable)) != 0) {
-    if (line.referenced.load(std::memory_order_relaxed) == 0) line.referenced.store(1, std::memory_order_relaxed);
-    return true;
-  }
+  if ((hot.access() & (exclusive ? kWritable : kReadable)) != 0) return true;
   *left_waiters = coherence::drop_lock(line.lock, exclusive);
   return false;
 }
@@ -39,9 +37,10 @@ OpKind op_for(LockMode mode, bool is_try) noexcept {
 
 Status Runtime::lock_line(ThreadState& thread, GlobalAddress address, LockMode mode, bool is_try) {
   const bool exclusive = mode == LockMode::kWrite;
-  Line& line = *detail::find_line(lines_->table(), address.bits()).line;
+  const detail::Found found = detail::find_line(lines_->table(), address.bits());
+  Line& line = *found.line;
   bool left_waiters = false;
-  if (lock_hit(line, exclusive, &left_waiters)) return {};
+  if (lock_hit(line, *found.word, exclusive, &left_waiters)) return {};
   if (left_waiters) {
     base::MutexLock lock(mutex_);
     protocol_.unlocked(lines_->ref(address));
@@ -83,8 +82,8 @@ void Runtime::unlock_line(GlobalAddress address, LockMode mode) {
 Status Runtime::lock(GlobalAddress address, std::uint64_t bytes, LockMode mode, bool is_try) {
   if (bytes == 0) return {Errc::kInvalidArgument, "a lock needs at least one byte"};
   if (const Status status = check_range(address, bytes); !status.ok()) return status;
-  if (const Status status = fence(); !status.ok()) return status;
   ThreadState& thread = threads_.current();
+  if (const Status status = fence_writes(thread); !status.ok()) return status;
   const std::uint64_t line_bytes = options_.line_bytes;
   const GlobalAddress first(address.bits() & ~(line_bytes - 1));
   // In the order of addresses, so that two threads with overlapping ranges do not wait for each other.
@@ -105,7 +104,7 @@ Status Runtime::unlock(GlobalAddress address, std::uint64_t bytes) {
   });
   if (found == thread.held.rend()) return {Errc::kNotHeld, "this thread has not locked exactly this range"};
   // What was written under the lock must be seen by who gets it next. A failure is reported, the lock released.
-  const Status fenced = fence();
+  const Status fenced = fence_writes(thread);
   const LockMode mode = found->mode;
   thread.held.erase(std::next(found).base());
   const std::uint64_t line_bytes = options_.line_bytes;

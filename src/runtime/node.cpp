@@ -16,11 +16,9 @@ std::unique_ptr<runtime::Runtime> join_cluster(const Options& options) {
 
 Node::Node(const Options& options)
     : runtime_(join_cluster(options)),
-      table_(&runtime_->table()),
       fence_writes_(options.consistency == Consistency::kSc) {}
 Node::Node(std::unique_ptr<runtime::Runtime> runtime)
     : runtime_(std::move(runtime)),
-      table_(&runtime_->table()),
       fence_writes_(runtime_->options().consistency == Consistency::kSc) {}
 Node::~Node() = default;
 Node::Node(Node&&) noexcept = default;

@@ -58,8 +58,8 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
   }
   for (NodeId node = 0; node < nodes_; ++node) extents[node].memory_bytes = memory_bytes_[node];
   lines_ = std::make_unique<memory::LineMap>(self_, options_.line_bytes, extents, segment_.memory(),
-                                             segment_.directory());
-  lines_->set_fenced(!threads_.has_barrier());
+                                             segment_.directory(), !threads_.has_barrier());
+  threads_.set_table(lines_->table());
   limits_ = {nodes_, self_, epoch_, options_.line_bytes, most_slots, memory_bytes_.data()};
   fabric_ = std::make_unique<fabric::ShmFabric>(self_, options_.line_bytes, segment_.header().ring_slots, parts,
                                                 *counters_);

@@ -90,6 +90,7 @@ class Runtime final : private coherence::Env {
   // ---- engine.cpp: progress ----
   std::uint32_t progress() ATOLL_REQUIRES(mutex_);
   void flush() ATOLL_REQUIRES(mutex_);
+  void wait_until_unused(const LineRef& ref);
   void withdraw_for(std::span<const wire::Message> messages) ATOLL_REQUIRES(mutex_);
   void dispatch(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
   void cut_off(NodeId peer, const char* why) ATOLL_REQUIRES(mutex_);
@@ -111,9 +112,11 @@ class Runtime final : private coherence::Env {
   // ---- access.cpp ----
   Status check_range(GlobalAddress address, std::uint64_t bytes) const noexcept;
   Status run(ThreadState& thread, Task& task);
+  Status fence_writes(ThreadState& thread);
   Status finish(ThreadState& thread, std::span<Task* const> tasks);
   Status write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes);
   void read_ahead(ThreadState& thread, GlobalAddress first, std::uint64_t end) ATOLL_REQUIRES(mutex_);
+  void remember(ThreadState& thread, GlobalAddress address);
   void abandon_writes(ThreadState& thread, Errc why);
   Status zero(GlobalAddress address, std::uint64_t bytes);
 
@@ -148,7 +151,7 @@ class Runtime final : private coherence::Env {
   std::unique_ptr<fabric::Fabric> fabric_;
   wire::Limits limits_;
   metrics::Counters* counters_ = nullptr;
-  ThreadRegistry threads_{this};
+  ThreadRegistry threads_;
 
   base::Mutex mutex_;
   coherence::Protocol protocol_{*this};  // all of these are guarded by mutex_

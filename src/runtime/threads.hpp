@@ -17,21 +17,22 @@ namespace atoll::runtime {
 ///   1. Every thread whose hazard slot may name a line of this node is in the list, until it exits.
 class ThreadRegistry {
  public:
-  /// `owner` identifies the node in the threads' slots.
-  explicit ThreadRegistry(const void* owner);
+  ThreadRegistry();
   ~ThreadRegistry();
 
+  /// Where registered threads look lines up. REQUIRES: called once, before `current`.
+  void set_table(const detail::LineTable& table) noexcept { table_ = &table; }
   /// The calling thread, registered if it was not yet.
   ThreadState& current();
-  /// Is membarrier(2) there? If not, every line must carry kFenced.
+  /// Is membarrier(2) there? If not, every line must be fenced.
   [[nodiscard]] bool has_barrier() const noexcept { return has_barrier_; }
   /// Makes the hazard stores of all threads visible, and ours of the access bytes to them.
   void barrier() const noexcept;
   /// Returns when no hazard slot names one of the lines. REQUIRES: their access was lowered, and a barrier issued (or
   /// the lines are fenced).
-  void wait_until_unused(std::span<const detail::Line* const> lines);
+  void wait_until_unused(std::span<const detail::HotWord* const> lines);
   /// Is the line some thread's last one? A hint, for eviction.
-  [[nodiscard]] bool is_recent(const detail::Line* line);
+  [[nodiscard]] bool is_recent(const detail::HotWord* line);
   void for_each(const std::function<void(ThreadState&)>& f);
   /// Hits counted by all threads, those that have exited included.
   [[nodiscard]] std::uint64_t hits();
@@ -40,7 +41,7 @@ class ThreadRegistry {
   friend struct ThreadExit;
   void remove(ThreadState& state) noexcept;
 
-  const void* owner_;
+  const detail::LineTable* table_ = nullptr;
   bool has_barrier_;
   base::Mutex mutex_;
   std::vector<std::unique_ptr<ThreadState>> threads_ ATOLL_GUARDED_BY(mutex_);

@@ -51,77 +51,88 @@ inline void store_word(std::byte* at, const T& value) noexcept {
   __atomic_store_n(reinterpret_cast<Word*>(at), word, __ATOMIC_RELEASE);
 }
 
-/// The line that holds `address`, or nullptr when no node has such memory. `base` and `bytes` of the line.
+inline void count_hit(ThreadSlot& slot) noexcept {
+#ifdef ATOLL_TSAN
+  __atomic_store_n(&slot.hits, slot.hits + 1, __ATOMIC_RELAXED);
+#else
+  slot.hits += 1;  // one instruction; who reads it meanwhile gets a guess
+#endif
+}
+
+/// The line that holds an address; `word` is nullptr when no node has such memory.
 struct Found {
+  HotWord* word = nullptr;
   Line* line = nullptr;
-  std::uint64_t base = 0;
-  std::uint64_t bytes = 0;
+  std::uint64_t base = 0;  // address of the line's first byte
 };
 inline Found find_line(const LineTable& table, std::uint64_t address) noexcept {
-  const std::uint64_t node = address >> GlobalAddress::kNodeShift;
-  if (node >= table.nodes) [[unlikely]] return {};
-  const Home& home = table.homes[node];
   // The kind bits stand above the offset: an address that is not memory is beyond every home's bytes.
-  const std::uint64_t offset = address & ((std::uint64_t{1} << GlobalAddress::kNodeShift) - 1);
-  if (offset >= home.bytes) [[unlikely]] return {};
-  const Slab& slab = home.slabs[offset >> kSlabShift];
-  const std::uint64_t within = offset & ((std::uint64_t{1} << kSlabShift) - 1);
-  const std::uint64_t bytes = std::uint64_t{1} << slab.line_shift;
-  return {slab.lines + (within >> slab.line_shift), address & ~(bytes - 1), bytes};
+  const Home& home = *table.homes[address >> GlobalAddress::kNodeShift];
+  if (address - home.base >= home.bytes) [[unlikely]] return {};
+  const std::uint64_t index = (address - home.base) >> home.line_shift;
+  return {home.words + index, home.lines + index, address & ~table.line_mask};
 }
 
-inline void count_hit(ThreadSlot& slot) noexcept {
-  slot.hits.store(slot.hits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-}
-
-/// Runs `use(data)` under the hazard if the line grants `need`; false when it does not.
+/// Runs `use(bytes)` under the hazard if the line grants `Need` plainly; false when it does not.
 template <std::uint8_t Need, typename Use>
-inline bool use_line(ThreadSlot& slot, Line* line, std::uint64_t at, Use&& use) noexcept {
+inline bool use_plain_line(ThreadSlot& slot, const HotWord* line, std::uint64_t address, Use&& use) noexcept {
   enter_hazard(slot, line);
-  const std::uint8_t access = load_access(line);
-  if ((access & (Need | kFenced)) == Need) [[likely]] {
-    use(line->data + at);
-    leave_hazard(slot);
-    count_hit(slot);
-    return true;
-  }
-  if ((access & (Need | kFenced)) == (Need | kFenced)) {
-    enter_hazard_fenced(slot, line);
-    if ((load_access(line) & Need) != 0) {
-      use(line->data + at);
-      leave_hazard(slot);
-      count_hit(slot);
-      return true;
-    }
-  }
+  const std::uint64_t word = line->load();
+  const bool granted = (word & Need) != 0;
+  if (granted) [[likely]] use(HotWord::byte_at(word, address));
   leave_hazard(slot);
-  return false;
+  return granted;
 }
 
-/// The walk through the table for a line other than the last one; leaves it in the memo.
-/// REQUIRES: the thread is registered with `owner`.
+/// The same for fenced lines too. Not for the inlined path: they are rare, and it is better short.
+template <std::uint8_t Need, typename Use>
+inline bool use_line(ThreadSlot& slot, const HotWord* line, std::uint64_t address, Use&& use) noexcept {
+  if (use_plain_line<Need>(slot, line, address, use)) return true;
+  if (!line->fenced()) return false;
+  enter_hazard_fenced(slot, line);
+  const std::uint64_t word = line->load();
+  const bool granted = (HotWord::access_of(word) & Need) != 0;
+  if (granted) use(HotWord::byte_at(word, address));
+  leave_hazard(slot);
+  return granted;
+}
+
+/// The next plain access of this thread to the line needs no walk.
+inline void remember_line(ThreadSlot& slot, const HotWord* line, std::uint64_t base) noexcept {
+  slot.word.store(line, std::memory_order_relaxed);
+  slot.base = base;
+}
+
+/// The walk through the table for a line other than the last one.
+///
+/// How few instructions this is decides the speed of random access: it sets how many misses of the processor's own
+/// caches are under way at once. So only an access to the first bytes of a line is remembered: a sequential reader
+/// comes by there, a random one hardly ever.
 template <std::uint8_t Need, std::size_t Bytes, typename Use>
-inline bool hit_by_table(const LineTable& table, ThreadSlot& slot, std::uint64_t address, Use&& use) noexcept {
-  const Found found = find_line(table, address);
-  if (found.line == nullptr) [[unlikely]] return false;
-  if (!use_line<Need>(slot, found.line, address - found.base, use)) return false;
-  slot.line.store(found.line, std::memory_order_relaxed);
-  slot.base = found.base;
-  slot.bytes = found.bytes;
-  if (found.line->referenced.load(std::memory_order_relaxed) == 0) {
-    found.line->referenced.store(1, std::memory_order_relaxed);
-  }
+inline bool hit_by_table(ThreadSlot& slot, std::uint64_t address, Use&& use) noexcept {
+  const LineTable& table = *slot.table.load(std::memory_order_relaxed);
+  const Home& home = *table.homes[address >> GlobalAddress::kNodeShift];
+  const std::uint64_t offset = address - home.base;
+  if (offset >= home.bytes || (address & (Bytes - 1)) != 0) [[unlikely]] return false;
+  const HotWord* line = home.words + (offset >> home.line_shift);
+  if (!use_plain_line<Need>(slot, line, address, use)) [[unlikely]] return false;
+  // Hits are counted when a thread turns to another line, not at every access: a counter in memory is a chain of
+  // store-to-load forwardings, several times as long as the access itself.
+  count_hit(slot);
+  if ((address & table.line_mask) == 0) remember_line(slot, line, address);
   return true;
 }
 
 /// One aligned access of 1, 2, 4 or 8 bytes. False: not a hit, take the slow path.
 template <std::uint8_t Need, std::size_t Bytes, typename Use>
-inline bool hit(const LineTable& table, const void* owner, std::uint64_t address, Use&& use) noexcept {
+inline bool hit(std::uint64_t address, Use&& use) noexcept {
   ThreadSlot& slot = t_slot;
-  if (slot.owner != owner || (address & (Bytes - 1)) != 0) [[unlikely]] return false;
-  const std::uint64_t at = address - slot.base;
-  if (at < slot.bytes) [[likely]] return use_line<Need>(slot, slot.line.load(std::memory_order_relaxed), at, use);
-  return hit_by_table<Need, Bytes>(table, slot, address, use);
+  // One comparison for "within the line" and "aligned": the key keeps the low bits that must be zero.
+  const std::uint64_t key = Bytes == 8 ? slot.key : (slot.key & ~std::uint64_t{7}) | (Bytes - 1);
+  if ((address & key) == slot.base) [[likely]] {
+    return use_plain_line<Need>(slot, slot.word.load(std::memory_order_relaxed), address, use);
+  }
+  return hit_by_table<Need, Bytes>(slot, address, use);
 }
 
 }  // namespace atoll::detail

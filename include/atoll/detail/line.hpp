@@ -22,8 +22,63 @@ namespace atoll::detail {
 enum Access : std::uint8_t {
   kReadable = 1,  // the copy is valid and nothing of this node is queued before the reader
   kWritable = 2,  // and nobody else has one; implies kReadable
-  kFenced = 4,    // this line keeps being taken away: readers fence, takers skip the barrier
 };
+
+/// What a hit looks at, and all that it looks at: where the line's bytes are, and what may be done with them, in one
+/// word. Eight bytes a line, so that the words of a cache of 64 MiB fit a second-level cache.
+///
+/// The place is kept as the distance from the line's global address to its bytes, so that a global address plus the
+/// word's upper bits is a pointer. A line that keeps being taken away is *fenced*: its access stands in other bits, those
+/// who use it issue a fence, and who takes it away needs no membarrier.
+/// Thread-safety: loaded by any thread; changed under the engine lock.
+/// Invariants:
+///   1. kWritable implies kReadable; never plain and fenced bits at once.
+///   2. Lines and their bytes are aligned to 64, which leaves six bits. Distance 0 is "no bytes": no pointer equals a
+///      global address, whose node stands where no user's pointer has bits and whose first page is never given out.
+class HotWord {
+ public:
+  enum Bits : std::uint64_t {
+    kPlain = kReadable | kWritable,  // bits 0 and 1
+    kFencedShift = 2,                // bits 2 and 3: the same for a fenced line
+    kFencedMode = 16,
+    kBits = 63,
+  };
+
+  [[nodiscard]] std::uint64_t load() const noexcept { return word_.load(kLoadOrder); }
+  /// The byte at a global address. REQUIRES: `word` is that of its line.
+  [[nodiscard]] static std::byte* byte_at(std::uint64_t word, std::uint64_t address) noexcept {
+    return reinterpret_cast<std::byte*>((word & ~std::uint64_t(kBits)) + address);
+  }
+  [[nodiscard]] static std::uint8_t access_of(std::uint64_t word) noexcept {
+    return std::uint8_t((word | (word >> kFencedShift)) & kPlain);
+  }
+  [[nodiscard]] std::byte* byte_at(GlobalAddress address) const noexcept { return byte_at(load(), address.bits()); }
+  [[nodiscard]] bool has_bytes() const noexcept { return (load() & ~std::uint64_t(kBits)) != 0; }
+  [[nodiscard]] std::uint8_t access() const noexcept { return access_of(word_.load(std::memory_order_seq_cst)); }
+  [[nodiscard]] bool fenced() const noexcept { return (load() & kFencedMode) != 0; }
+
+  /// The bytes of the line at `address` are at `data`. REQUIRES: no access is granted.
+  void set_bytes(GlobalAddress address, const std::byte* data) noexcept {
+    change(reinterpret_cast<std::uint64_t>(data) - address.bits(), 0, fenced());
+  }
+  void set_access(std::uint8_t access) noexcept { change(load() & ~std::uint64_t(kBits), access, fenced()); }
+  /// REQUIRES: no access is granted, and no thread is inside the line or a barrier follows before any is.
+  void set_fenced(bool fenced) noexcept { change(load() & ~std::uint64_t(kBits), access(), fenced); }
+
+ private:
+#ifdef ATOLL_TSAN
+  static constexpr auto kLoadOrder = std::memory_order_seq_cst;  // see enter_hazard
+#else
+  static constexpr auto kLoadOrder = std::memory_order_acquire;
+#endif
+  void change(std::uint64_t distance, std::uint8_t access, bool fenced) noexcept {
+    word_.store(distance | (fenced ? kFencedMode | std::uint64_t(access) << kFencedShift : std::uint64_t(access)),
+                std::memory_order_seq_cst);
+  }
+
+  std::atomic<std::uint64_t> word_{0};
+};
+static_assert(sizeof(HotWord) == 8);
 
 /// The lock word of a line. Readers are counted, one writer, and a bit that sends the next locker and
 /// the next unlocker into the slow path because somebody waits.
@@ -33,70 +88,66 @@ enum LockWord : std::uint32_t {
   kLockReaders = 0x3fff'ffff,
 };
 
-/// One line as this node sees it, whoever its home is. 32 bytes, two to a hardware cache line.
+/// The rest of a line as this node sees it, whoever its home is.
 ///
-/// Thread-safety: `access`, `referenced`, `lock`, `version` are atomics that every thread uses; all else
-/// belongs to the engine lock, and `data` may be read by a thread whose hazard names the line and that
-/// then saw kReadable (or that holds the line's lock).
+/// Thread-safety: `lock` and `version` are atomics that every thread uses; all else belongs to the engine lock.
 /// Invariants:
-///   1. access & kWritable implies access & kReadable.
-///   2. A thread that uses `data` is named by a hazard slot or by the lock word; who clears access waits
-///      for those before it lets the line go.
+///   1. A thread that uses a line's data is named by a hazard slot or by the lock word; who lowers the access waits for
+///      those before it lets the line go.
 struct alignas(32) Line {
-  std::atomic<std::uint8_t> access{0};
-  std::atomic<std::uint8_t> referenced{0};
-  std::uint8_t state = 0;  // coherence::CacheState; unused on the home, which has the directory
-  std::uint8_t bias = 0;   // how often it was taken away of late; see Runtime::quiesce
   std::atomic<std::uint32_t> lock{0};
-  std::byte* data = nullptr;
   std::atomic<std::uint32_t> version{0};  // odd while a write of more than 8 bytes is under way
   std::uint32_t cold = 0;                 // 1 + index of the record of waiting work, 0 when there is none
   std::uint32_t slot = 0;                 // 1 + cache slot, 0 when there is none (and on the home)
+  std::uint8_t state = 0;                 // coherence::CacheState; unused on the home, which has the directory
+  std::uint8_t bias = 0;                  // how often it was taken away of late; see Runtime::quiesce
   std::uint8_t quiet = kUnused;           // what is known of threads that may still be in the line
-  std::uint8_t reserved[3] = {};
 
   enum Quiet : std::uint8_t { kInUse, kReadOnly, kUnused };  // may be read and written; read; neither
 };
 static_assert(sizeof(Line) == 32);
 
-/// A slab: a piece of a home's memory whose lines all have one size.
-struct Slab {
-  Line* lines = nullptr;         // of the slab's first line
-  std::uint32_t line_shift = 0;  // log2 of the line's bytes
-  std::uint32_t reserved = 0;
-};
-
-/// One home's memory, as seen from here.
+/// One home's memory, as seen from here: a word and a record for each of its lines.
 struct Home {
-  const Slab* slabs = nullptr;
-  std::uint64_t bytes = 0;  // what the node brought; an offset at or beyond it is a bad address
+  HotWord* words = nullptr;
+  Line* lines = nullptr;
+  std::uint64_t base = 0;   // address of its first byte
+  std::uint64_t bytes = 0;  // what the node brought, 0 when there is no such node; what lies beyond is a bad address
+  std::uint64_t line_shift = 0;  // log2 of the line's bytes
 };
 
-inline constexpr unsigned kSlabShift = 20;  // 1 MiB
-
-/// From an address to its line: homes[node].slabs[offset >> kSlabShift].lines[...].
+/// From an address to its line, by indexed loads: homes[node], then words[offset >> line_shift].
 struct LineTable {
-  const Home* homes = nullptr;
-  std::uint32_t nodes = 0;
+  const Home* const* homes = nullptr;  // one for each of the 65536 values of a node id
+  std::uint64_t line_mask = 0;         // the line's bytes - 1
 };
 
-/// Per-thread state that a hit touches. `hazard` is read by those who take lines away; all else is the
-/// thread's own. The memo names the line used last and saves a sequential reader the table walk.
+/// The table of a thread that is not registered with any node: it finds nothing.
+extern const LineTable kEmptyTable;
+
+/// Per-thread state that a hit touches. `hazard` is read by those who take lines away, `table` is reset when the node
+/// goes; all else is the thread's own. The memo names the line used last and saves a sequential reader the table walk.
+///
+/// A process has one node, as a rule. Where it has several (tests), a thread hits lines through the node that it last
+/// missed with: any node's valid copy is the current one, but a thread that changes nodes must fence first to be sure of
+/// its own asynchronous writes.
 struct ThreadSlot {
-  std::atomic<const Line*> hazard{nullptr};
-  const void* owner = nullptr;  // the node that the memo and the registration belong to
-  std::atomic<Line*> line{nullptr};  // memo; read by who looks for a line to evict
-  std::atomic<std::uint64_t> hits{0};  // counted by this thread alone
-  std::uint64_t base = 0;       // memo: address of the line's first byte
-  std::uint64_t bytes = 0;      // memo: size of the line; 0 when there is no memo
+  std::atomic<const HotWord*> hazard{nullptr};
+  std::atomic<const LineTable*> table{&kEmptyTable};
+  std::atomic<const HotWord*> word{nullptr};  // memo; read by who looks for a line to evict
+  std::uint64_t base = kNoBase;               // memo: address of the line's first byte
+  std::uint64_t key = 0;                      // ~line_mask | 7: an address & key is the base if it is aligned and in the line
+  std::uint64_t hits = 0;                     // counted by this thread, read by others as a guess
+
+  static constexpr std::uint64_t kNoBase = ~std::uint64_t{0};
 };
 extern constinit thread_local ThreadSlot t_slot __attribute__((tls_model("initial-exec")));
 
-/// Names `line` in this thread's hazard slot, before its access byte is looked at.
+/// Names a line in this thread's hazard slot, before its word is looked at.
 ///
 /// A plain store and a compiler barrier: who takes a line away makes up for the missing fence with
 /// membarrier(2). Under ThreadSanitizer, which does not know membarrier, it is an exchange.
-inline void enter_hazard(ThreadSlot& slot, const Line* line) noexcept {
+inline void enter_hazard(ThreadSlot& slot, const HotWord* line) noexcept {
 #ifdef ATOLL_TSAN
   slot.hazard.exchange(line, std::memory_order_seq_cst);
 #else
@@ -105,19 +156,11 @@ inline void enter_hazard(ThreadSlot& slot, const Line* line) noexcept {
 #endif
 }
 
-/// The same with a full fence, for lines that carry kFenced.
-inline void enter_hazard_fenced(ThreadSlot& slot, const Line* line) noexcept {
+/// The same with a full fence, for fenced lines.
+inline void enter_hazard_fenced(ThreadSlot& slot, const HotWord* line) noexcept {
   slot.hazard.exchange(line, std::memory_order_seq_cst);
 }
 
 inline void leave_hazard(ThreadSlot& slot) noexcept { slot.hazard.store(nullptr, std::memory_order_release); }
-
-inline std::uint8_t load_access(const Line* line) noexcept {
-#ifdef ATOLL_TSAN
-  return line->access.load(std::memory_order_seq_cst);
-#else
-  return line->access.load(std::memory_order_acquire);
-#endif
-}
 
 }  // namespace atoll::detail

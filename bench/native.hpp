@@ -1,0 +1,24 @@
+// What the hit cases are compared with: the same loops over ordinary memory. Compiled without vectorisation, for
+// one access of 8 bytes at a time is what is compared.
+#pragma once
+
+#include <cstdint>
+#include <shared_mutex>
+#include <vector>
+
+#include "atoll/detail/namespace.hpp"
+
+namespace atoll::bench {
+
+[[nodiscard]] std::uint64_t native_sum(const std::vector<std::uint64_t>& data);
+/// data[i] = i
+void native_store(std::vector<std::uint64_t>& data);
+/// `count` reads at places that an Xorshift of `seed` chooses. REQUIRES: data.size() is a power of two.
+[[nodiscard]] std::uint64_t native_random_sum(const std::vector<std::uint64_t>& data, std::uint64_t count,
+                                              std::uint64_t seed);
+void native_lock(std::shared_mutex& mutex, std::uint64_t count);
+
+/// Copies `from` by pieces of into.size() bytes, all to the same place.
+void native_stream(const std::vector<std::uint64_t>& from, std::vector<std::uint64_t>& into);
+
+}  // namespace atoll::bench

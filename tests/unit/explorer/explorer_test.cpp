@@ -1,0 +1,95 @@
+// The protocol core in every state that small worlds can reach, and the same with one mistake in it.
+#include "explorer/explorer.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "explorer/mutants.hpp"
+
+namespace atoll::explorer {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+void expect_sound(const ExploreOptions& options) {
+  const ExploreResult result = explore(options);
+  EXPECT_FALSE(result.violation.has_value()) << *result.violation;
+  EXPECT_TRUE(result.complete) << result.states << " states";
+  EXPECT_THAT(result.never_rows_used(coherence::Tables{}), IsEmpty());
+}
+
+TEST(Explorer, TwoNodesOneLine) { expect_sound({.nodes = 2, .lines = 1}); }
+TEST(Explorer, TwoNodesOneLineWithReadAheadAndOperationsTakenBack) {
+  expect_sound({.nodes = 2, .lines = 1, .ops = kOpsAll | kOpsCancel | kOpsAhead});
+}
+TEST(Explorer, TwoNodesTwoThreadsWithoutTries) {
+  expect_sound({.nodes = 2, .lines = 1, .threads = 2, .ops = kOpsRead | kOpsWrite | kOpsLock | kOpsEvict});
+}
+TEST(Explorer, ThreeNodesReadWriteEvict) {
+  expect_sound({.nodes = 3, .lines = 1, .ops = kOpsRead | kOpsWrite | kOpsEvict});
+}
+TEST(Explorer, TwoLinesLocksInOrder) { expect_sound({.nodes = 2, .lines = 2, .ops = kOpsWrite | kOpsLock}); }
+
+TEST(Explorer, StopsAtTheGivenNumberOfStatesAndSaysSo) {
+  const ExploreResult result = explore({.nodes = 3, .lines = 1, .max_states = 1000});
+  EXPECT_FALSE(result.complete);
+  EXPECT_FALSE(result.violation.has_value());
+  EXPECT_LT(result.states, 1100U);
+}
+
+TEST(Explorer, UsesEveryRowThatThreeNodesCanReach) {
+  // The rest needs four nodes, a second thread, more than 64 nodes, or a queue that a dead node has left behind.
+  const std::set<std::string> expected = {
+      "home Unshared + LocalShared",      "home Unshared + LocalExclusive", "home SharedToDirty + Answer",
+      "home DirtyToDirty + GetShared",    "home DirtyToDirty + GetExclusive", "home DirtyToDirty + TryBlocked",
+      "cache SharedToDirty + Data",       "cache SharedToDirty + Held",     "cache SharedToDirty + TryHeld"};
+  const ExploreResult result = explore({.nodes = 3, .lines = 1});
+  ASSERT_TRUE(result.complete);
+  const std::vector<std::string> unused = result.unused_rows(coherence::Tables{});
+  EXPECT_EQ(std::set<std::string>(unused.begin(), unused.end()), expected);
+}
+
+TEST(Explorer, TheChartIsTheShortestWayAndNamesTheInvariant) {
+  coherence::Tables tables;
+  find_mutant("home-keeps-reading")->apply(tables);
+  const ExploreResult result = explore({.nodes = 2, .lines = 1, .tables = &tables});
+  ASSERT_TRUE(result.violation.has_value());
+  EXPECT_EQ(result.depth, 3U);
+  EXPECT_THAT(*result.violation, HasSubstr("node 1 -> node 0: GetExclusive line 0"));
+  EXPECT_THAT(*result.violation, HasSubstr("violated: node 0 sends Data"));
+}
+
+class EveryMutant : public ::testing::TestWithParam<Mutant> {};
+
+TEST_P(EveryMutant, IsCaught) {
+  coherence::Tables tables;
+  GetParam().apply(tables);
+  const ExploreResult result = explore(
+      {.nodes = GetParam().nodes, .lines = 1, .threads = GetParam().threads, .max_states = 5'000'000, .tables = &tables});
+  EXPECT_TRUE(result.violation.has_value()) << GetParam().mistake;
+}
+
+INSTANTIATE_TEST_SUITE_P(Mutants, EveryMutant, ::testing::ValuesIn(mutants().begin(), mutants().end()),
+                         [](const ::testing::TestParamInfo<Mutant>& mutant) {
+                           std::string name(mutant.param.name);
+                           for (char& c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
+
+TEST(Mutants, HaveDifferentNamesAndASentenceEach) {
+  std::set<std::string_view> names;
+  for (const Mutant& mutant : mutants()) {
+    EXPECT_TRUE(names.insert(mutant.name).second) << mutant.name;
+    EXPECT_TRUE(mutant.mistake.ends_with(".")) << mutant.name;
+  }
+  EXPECT_GE(names.size(), 14U);
+  EXPECT_EQ(find_mutant("no-such-mutant"), nullptr);
+}
+
+}  // namespace
+}  // namespace atoll::explorer

@@ -1,0 +1,128 @@
+// `atoll bench`: measures Atoll on this machine.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <memory>
+
+#include "base/units.hpp"
+#include "bench/gam.hpp"
+#include "bench/micro.hpp"
+#include "commands.hpp"
+
+namespace atoll::tools {
+namespace {
+
+void exit_with(int code) {
+  if (code != 0) throw CLI::RuntimeError(code);
+}
+
+void add_common(CLI::App& suite, bench::Settings& settings) {
+  suite.add_flag("--quick", settings.quick, "Fewer and shorter runs: about a minute in all");
+  suite.add_option("--repetitions", settings.repetitions, "How often each case is measured; the median counts")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000));
+  suite.add_option("--json", settings.json, "Write the results to a file too, one JSON object per line")
+      ->type_name("FILE");
+}
+
+void add_micro(CLI::App& bench) {
+  auto settings = std::make_shared<bench::Settings>();
+  CLI::App* micro = bench.add_subcommand("micro", "What single operations cost, each against the bare machine");
+  add_common(*micro, *settings);
+  const std::vector<std::string> names = bench::micro_cases();
+  micro->add_option("--case", settings->cases, "Only this case; may be given several times")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(names));
+  micro->footer(
+      fmt::format("Cases: {}\n\nExamples:\n"
+                  "  atoll bench micro --quick\n"
+                  "  atoll bench micro --case read_cold --case lock_contended --repetitions 20",
+                  fmt::join(names, ", ")));
+  micro->callback([settings] { exit_with(bench::run_micro(*settings)); });
+}
+
+struct GamArguments {
+  bench::GamSettings settings;
+  std::string working_set;
+};
+
+void add_gam_point(CLI::App& gam, GamArguments& arguments) {
+  const std::map<std::string, bench::Workload> workloads = {{"rw", bench::Workload::kReadWrite},
+                                                            {"lock", bench::Workload::kLock},
+                                                            {"lockrw", bench::Workload::kLockedReadWrite}};
+  const std::map<std::string, Consistency> consistencies = {{"pso", Consistency::kPso}, {"tso", Consistency::kTso}};
+  bench::GamPoint& point = arguments.settings.point;
+  const auto ratio = [&gam](const char* name, double& value, const char* what) {
+    return gam.add_option(name, value, what)->type_name("0..1")->check(CLI::Range(0.0, 1.0));
+  };
+  gam.add_option("--nodes", point.nodes, "Nodes of the cluster")->capture_default_str()->check(CLI::Range(1, 64));
+  ratio("--read-ratio", point.read_ratio, "Part of the operations that read")->capture_default_str();
+  ratio("--remote-ratio", arguments.settings.remote_ratio,
+        "Part of the working set that lives on other nodes [(nodes - 1) / nodes]");
+  ratio("--locality", point.locality, "Probability that an operation stays in the line of the one before")
+      ->capture_default_str();
+  ratio("--sharing", point.sharing, "Part of the operations that access what all nodes share")->capture_default_str();
+  gam.add_option("--workload", point.workload, "rw: read and write; lock: lock and unlock; lockrw: both")
+      ->type_name("WORKLOAD")
+      ->transform(CLI::CheckedTransformer(workloads));
+  gam.add_option("--consistency", point.consistency, "Order of a thread's writes: pso or tso")
+      ->type_name("ORDER")
+      ->transform(CLI::CheckedTransformer(consistencies));
+}
+
+/// Empty when `text` is a size, else what is wrong with it. A validator, as CLI11 wants it.
+std::string check_working_set(const std::string& text) {
+  constexpr std::uint64_t kLeast = 256u << 10, kMost = 1u << 30;
+  const auto bytes = base::parse_bytes(text);
+  if (!bytes.ok()) return fmt::format("\"{}\": {}", text, bytes.status().what());
+  if (*bytes >= kLeast && *bytes <= kMost) return {};
+  return fmt::format("\"{}\": give {} to {}, for example 8M", text, base::format_bytes(kLeast),
+                     base::format_bytes(kMost));
+}
+
+void add_gam(CLI::App& bench) {
+  auto arguments = std::make_shared<GamArguments>();
+  CLI::App* gam = bench.add_subcommand("gam", "The micro benchmark of GAM's paper: throughput of a cluster");
+  add_common(*gam, arguments->settings.common);
+  add_gam_point(*gam, *arguments);
+  gam->add_option("--working-set", arguments->working_set, "What each node accesses [8M, with --quick 2M]")
+      ->type_name("SIZE")
+      ->check(CLI::Validator(check_working_set, "", "working set"));
+  gam->add_option("--ops", arguments->settings.operations, "Operations per node and run, instead of a time")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  gam->add_option("--figure", arguments->settings.figure,
+                  "Sweep as a figure of the paper does: 6, 7, 8, 9, 10 or all. Only --nodes, --working-set and --ops "
+                  "count then")
+      ->type_name("FIGURE")
+      ->check(CLI::IsMember({"6", "7", "8", "9", "10", "all"}));
+  gam->footer(
+      "Examples:\n"
+      "  atoll bench gam --figure all --quick\n"
+      "  atoll bench gam --nodes 2 --workload lock --read-ratio 0.9 --sharing 0.1");
+  gam->callback([arguments] {
+    if (!arguments->working_set.empty()) {
+      arguments->settings.working_set = base::parse_bytes(arguments->working_set).value();
+    }
+    if (arguments->settings.remote_ratio >= 0)
+      arguments->settings.point.remote_ratio = arguments->settings.remote_ratio;
+    exit_with(bench::run_gam(arguments->settings));
+  });
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure Atoll on this machine");
+  bench->require_subcommand(1);
+  add_micro(*bench);
+  add_gam(*bench);
+  // What `atoll bench` starts its own nodes with; nobody needs to see it.
+  CLI::App* node = app.add_subcommand("bench-node", "A node of `atoll bench`")->group("");
+  node->require_subcommand(1);
+  node->add_subcommand("micro", "")->callback([] { bench::run_micro_node(); });
+  node->add_subcommand("gam", "")->callback([] { bench::run_gam_node(); });
+}
+
+}  // namespace atoll::tools
