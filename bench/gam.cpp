@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/units.hpp"
 #include "bench/job.hpp"
 
 namespace atoll::bench {
@@ -262,9 +260,12 @@ void from_json(const nlohmann::json& in, GamPoint& point) {
 }
 
 int run_gam(const GamSettings& settings) {
+  // Complain now, not after a minute.
+  if (!settings.common.json.empty()) write_json_lines(settings.common.json, {});
   std::vector<Sweep> sweeps;
   if (!settings.figure.empty()) sweeps = sweeps_of(settings.figure, settings.point.nodes, settings.common.quick);
   const std::vector<Cell> cells = settings.figure.empty() ? single_cells(settings) : cells_of(sweeps);
+  warn_if_busy();
   GamRun run(settings, cells);
   const int code = run.run();
   const std::vector<Record> records = run.records();

@@ -2,6 +2,7 @@
 
 #include <fmt/color.h>
 #include <fmt/format.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -121,6 +122,14 @@ void write_json_lines(const std::string& path, const std::vector<Record>& record
   for (const Record& record : records) file << to_object(record).dump() << '\n';
   file.close();
   if (!file) throw Error(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+}
+
+void warn_if_busy() {
+  constexpr double kIdle = 0.5;
+  double load = 0;
+  if (::getloadavg(&load, 1) != 1 || load < kIdle) return;
+  fmt::print(stderr,
+             "atoll bench: the load average is {:.1f}: other work shares the CPUs, trust no ratio of this run\n", load);
 }
 
 Progress::Progress(int done, int total) : done_(done), total_(total), terminal_(::isatty(STDERR_FILENO) == 1) {}

@@ -74,6 +74,9 @@ void print_table(const std::vector<Record>& records);
 /// One JSON object per line. Throws Error when the file cannot be written.
 void write_json_lines(const std::string& path, const std::vector<Record>& records);
 
+/// Tells the user, on stderr, when other work on this machine spoils what is about to be measured.
+void warn_if_busy();
+
 /// "[3/12] read_cached 2/5" on stderr: rewritten in place on a terminal, else one line per case.
 ///
 /// Thread-safety: none.

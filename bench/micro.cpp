@@ -238,6 +238,8 @@ std::vector<std::string> micro_cases() {
 }
 
 int run_micro(const Settings& settings) {
+  if (!settings.json.empty()) write_json_lines(settings.json, {});  // complain now, not after a minute
+  warn_if_busy();
   MicroRun run(settings);
   const int code = run.run();
   const std::vector<Record> records = run.records();

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
-#include <random>
 
 #include "base/random.hpp"
 #include "bench/native.hpp"

@@ -11,5 +11,7 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/atoll-config-version.cmake 
 install(FILES ${CMAKE_BINARY_DIR}/atoll-config.cmake ${CMAKE_BINARY_DIR}/atoll-config-version.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/atoll)
 
+# Relative to the file itself, so that the tree may be installed or moved anywhere.
+file(RELATIVE_PATH ATOLL_PC_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(${CMAKE_SOURCE_DIR}/cmake/atoll.pc.in ${CMAKE_BINARY_DIR}/atoll.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/atoll.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <map>
 #include <memory>
 
 #include "base/units.hpp"
@@ -21,7 +20,7 @@ void add_common(CLI::App& suite, bench::Settings& settings) {
   suite.add_flag("--quick", settings.quick, "Fewer and shorter runs: about a minute in all");
   suite.add_option("--repetitions", settings.repetitions, "How often each case is measured; the median counts")
       ->type_name("N")
-      ->check(CLI::Range(1, 1000));
+      ->check(CLI::Range(1, 1000).description(""));
   suite.add_option("--json", settings.json, "Write the results to a file too, one JSON object per line")
       ->type_name("FILE");
 }
@@ -33,7 +32,7 @@ void add_micro(CLI::App& bench) {
   const std::vector<std::string> names = bench::micro_cases();
   micro->add_option("--case", settings->cases, "Only this case; may be given several times")
       ->type_name("NAME")
-      ->check(CLI::IsMember(names));
+      ->check(CLI::IsMember(names).description(""));
   micro->footer(
       fmt::format("Cases: {}\n\nExamples:\n"
                   "  atoll bench micro --quick\n"
@@ -44,31 +43,43 @@ void add_micro(CLI::App& bench) {
 
 struct GamArguments {
   bench::GamSettings settings;
-  std::string working_set;
+  std::string workload = "rw", consistency = "pso", working_set;
 };
 
+/// REQUIRES: the validators took the arguments.
+bench::GamSettings gam_settings(const GamArguments& arguments) {
+  bench::GamSettings settings = arguments.settings;
+  if (arguments.workload == "lock") settings.point.workload = bench::Workload::kLock;
+  if (arguments.workload == "lockrw") settings.point.workload = bench::Workload::kLockedReadWrite;
+  if (arguments.consistency == "tso") settings.point.consistency = Consistency::kTso;
+  if (!arguments.working_set.empty()) settings.working_set = base::parse_bytes(arguments.working_set).value();
+  if (settings.remote_ratio >= 0) settings.point.remote_ratio = settings.remote_ratio;
+  return settings;
+}
+
 void add_gam_point(CLI::App& gam, GamArguments& arguments) {
-  const std::map<std::string, bench::Workload> workloads = {{"rw", bench::Workload::kReadWrite},
-                                                            {"lock", bench::Workload::kLock},
-                                                            {"lockrw", bench::Workload::kLockedReadWrite}};
-  const std::map<std::string, Consistency> consistencies = {{"pso", Consistency::kPso}, {"tso", Consistency::kTso}};
   bench::GamPoint& point = arguments.settings.point;
   const auto ratio = [&gam](const char* name, double& value, const char* what) {
-    return gam.add_option(name, value, what)->type_name("0..1")->check(CLI::Range(0.0, 1.0));
+    return gam.add_option(name, value, what)->type_name("0..1")->check(CLI::Range(0.0, 1.0).description(""));
   };
-  gam.add_option("--nodes", point.nodes, "Nodes of the cluster")->capture_default_str()->check(CLI::Range(1, 64));
+  gam.add_option("--nodes", point.nodes, "Nodes of the cluster")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(1, 64).description(""));
   ratio("--read-ratio", point.read_ratio, "Part of the operations that read")->capture_default_str();
   ratio("--remote-ratio", arguments.settings.remote_ratio,
         "Part of the working set that lives on other nodes [(nodes - 1) / nodes]");
   ratio("--locality", point.locality, "Probability that an operation stays in the line of the one before")
       ->capture_default_str();
   ratio("--sharing", point.sharing, "Part of the operations that access what all nodes share")->capture_default_str();
-  gam.add_option("--workload", point.workload, "rw: read and write; lock: lock and unlock; lockrw: both")
+  gam.add_option("--workload", arguments.workload, "rw: read and write; lock: lock and unlock; lockrw: both")
       ->type_name("WORKLOAD")
-      ->transform(CLI::CheckedTransformer(workloads));
-  gam.add_option("--consistency", point.consistency, "Order of a thread's writes: pso or tso")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"rw", "lock", "lockrw"}).description(""));
+  gam.add_option("--consistency", arguments.consistency, "Order of a thread's writes: pso or tso")
       ->type_name("ORDER")
-      ->transform(CLI::CheckedTransformer(consistencies));
+      ->capture_default_str()
+      ->check(CLI::IsMember({"pso", "tso"}).description(""));
 }
 
 /// Empty when `text` is a size, else what is wrong with it. A validator, as CLI11 wants it.
@@ -91,24 +102,17 @@ void add_gam(CLI::App& bench) {
       ->check(CLI::Validator(check_working_set, "", "working set"));
   gam->add_option("--ops", arguments->settings.operations, "Operations per node and run, instead of a time")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Validator(CLI::PositiveNumber).description(""));
   gam->add_option("--figure", arguments->settings.figure,
                   "Sweep as a figure of the paper does: 6, 7, 8, 9, 10 or all. Only --nodes, --working-set and --ops "
                   "count then")
       ->type_name("FIGURE")
-      ->check(CLI::IsMember({"6", "7", "8", "9", "10", "all"}));
+      ->check(CLI::IsMember({"6", "7", "8", "9", "10", "all"}).description(""));
   gam->footer(
       "Examples:\n"
       "  atoll bench gam --figure all --quick\n"
       "  atoll bench gam --nodes 2 --workload lock --read-ratio 0.9 --sharing 0.1");
-  gam->callback([arguments] {
-    if (!arguments->working_set.empty()) {
-      arguments->settings.working_set = base::parse_bytes(arguments->working_set).value();
-    }
-    if (arguments->settings.remote_ratio >= 0)
-      arguments->settings.point.remote_ratio = arguments->settings.remote_ratio;
-    exit_with(bench::run_gam(arguments->settings));
-  });
+  gam->callback([arguments] { exit_with(bench::run_gam(gam_settings(*arguments))); });
 }
 
 }  // namespace
@@ -116,6 +120,10 @@ void add_gam(CLI::App& bench) {
 void add_bench(CLI::App& app) {
   CLI::App* bench = app.add_subcommand("bench", "Measure Atoll on this machine");
   bench->require_subcommand(1);
+  bench->footer(
+      "Examples:\n"
+      "  atoll bench micro --quick                 single operations, in less than a minute\n"
+      "  atoll bench gam --figure all --quick      the sweeps of GAM's paper");
   add_micro(*bench);
   add_gam(*bench);
   // What `atoll bench` starts its own nodes with; nobody needs to see it.

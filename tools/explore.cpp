@@ -32,7 +32,8 @@ constexpr const char* kBounds =
     "Every interleaving of messages and operations is followed. What is bounded:\n"
     "  - nodes, lines and threads per node, as given;\n"
     "  - a thread has one operation under way that it waits for, and one asynchronous write per line;\n"
-    "  - a thread that holds a lock waits only for lines above the one it holds, may try any, and writes a line that it\n"
+    "  - a thread that holds a lock waits only for lines above the one it holds, may try any, and writes a line that "
+    "it\n"
     "    locked only under a write lock: what breaks this deadlocks in any program;\n"
     "  - at most --locks-held locks per thread (by default as many as there are lines);\n"
     "  - cache slots do not run out.\n"
@@ -49,8 +50,8 @@ struct Settings {
 };
 
 constexpr std::pair<const char*, std::uint32_t> kOpNames[] = {
-    {"read", explorer::kOpsRead}, {"write", explorer::kOpsWrite}, {"atomic", explorer::kOpsAtomic},
-    {"lock", explorer::kOpsLock}, {"try", explorer::kOpsTry},     {"evict", explorer::kOpsEvict},
+    {"read", explorer::kOpsRead},     {"write", explorer::kOpsWrite}, {"atomic", explorer::kOpsAtomic},
+    {"lock", explorer::kOpsLock},     {"try", explorer::kOpsTry},     {"evict", explorer::kOpsEvict},
     {"cancel", explorer::kOpsCancel}, {"ahead", explorer::kOpsAhead}};
 
 std::uint32_t mask_of(const std::vector<std::string>& names) {
@@ -160,15 +161,20 @@ void add_explore(CLI::App& app) {
   auto settings = std::make_shared<Settings>();
   ExploreOptions& options = settings->options;
   CLI::Option* nodes = sub->add_option("--nodes", options.nodes, "Nodes")
-                           ->check(CLI::Range(2U, explorer::kMaxNodes))->capture_default_str();
+                           ->check(CLI::Range(2U, explorer::kMaxNodes))
+                           ->capture_default_str();
   sub->add_option("--lines", options.lines, "Lines; line l has its home at node l mod nodes")
-      ->check(CLI::Range(1U, explorer::kMaxLines))->capture_default_str();
+      ->check(CLI::Range(1U, explorer::kMaxLines))
+      ->capture_default_str();
   sub->add_option("--threads", options.threads, "Threads per node")
-      ->check(CLI::Range(1U, explorer::kMaxThreads))->capture_default_str();
+      ->check(CLI::Range(1U, explorer::kMaxThreads))
+      ->capture_default_str();
   std::vector<std::string> names;
   for (const auto& [name, bit] : kOpNames) names.emplace_back(name);
-  sub->add_option("--ops", settings->ops, "What threads do: read,write,atomic,lock,try,evict (the default), cancel, ahead")
-      ->delimiter(',')->check(CLI::IsMember(names));
+  sub->add_option("--ops", settings->ops,
+                  "What threads do: read,write,atomic,lock,try,evict (the default), cancel, ahead")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names));
   sub->add_option("--locks-held", options.locks_held, "Locks that a thread holds at once, at most")
       ->check(CLI::Range(1U, explorer::kMaxLines));
   sub->add_option("--max-states", options.max_states, "Stop after so many states")->capture_default_str();

@@ -27,8 +27,8 @@ namespace atoll::coherence {
 
 /// Releases it; true when somebody waits and must be told through Protocol::unlocked.
 [[nodiscard]] inline bool drop_lock(std::atomic<std::uint32_t>& lock, bool exclusive) noexcept {
-  const std::uint32_t before = exclusive ? lock.fetch_and(~std::uint32_t(detail::kLockWriter), std::memory_order_seq_cst)
-                                         : lock.fetch_sub(1, std::memory_order_seq_cst);
+  const std::uint32_t held = exclusive ? detail::kLockWriter : 1u;
+  const std::uint32_t before = lock.fetch_sub(held, std::memory_order_seq_cst);
   return (before & detail::kLockWaiters) != 0;
 }
 

@@ -56,7 +56,8 @@ WorldOptions world_options(const ExploreOptions& options, const coherence::Table
 class Walk {
  public:
   explicit Walk(const ExploreOptions& options)
-      : options_(options), tables_(options.tables != nullptr ? *options.tables : coherence::Tables{}),
+      : options_(options),
+        tables_(options.tables != nullptr ? *options.tables : coherence::Tables{}),
         world_(world_options(options, tables_)) {
     tables_.coverage = &result_.coverage;
   }
@@ -91,8 +92,9 @@ class Walk {
   bool expand(std::uint32_t number, std::span<const std::uint8_t> state) {
     world_.decode(state);
     world_.enumerate(steps_);
-    const bool drains = !steps_.empty() && steps_.front().kind <= StepKind::kUnlock && is_drain(steps_.front());
-    if (!drains && !world_.is_quiet()) return report(number, nullptr, "nothing can happen any more, but something waits");
+    const bool drains = !steps_.empty() && is_drain(steps_.front());
+    if (!drains && !world_.is_quiet())
+      return report(number, nullptr, "nothing can happen any more, but something waits");
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       if (i != 0) world_.decode(state);
       const bool done = world_.apply(steps_[i]);
@@ -193,6 +195,8 @@ std::vector<std::string> ExploreResult::never_rows_used(const coherence::Tables&
   return out;
 }
 
-ExploreResult explore(const ExploreOptions& options) { return Walk(options).run(); }
+ExploreResult explore(const ExploreOptions& options) {
+  return Walk(options).run();
+}
 
 }  // namespace atoll::explorer

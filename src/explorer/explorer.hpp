@@ -26,7 +26,7 @@ struct ExploreOptions {
   std::uint32_t ops = kOpsAll;
   unsigned locks_held = kMaxLines;
   std::uint64_t max_states = 100'000'000;
-  const coherence::Tables* tables = nullptr;  // null: those of production
+  const coherence::Tables* tables = nullptr;               // null: those of production
   std::function<void(const ExploreProgress&)> progress{};  // called every so many states
 };
 

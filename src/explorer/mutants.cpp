@@ -1,7 +1,9 @@
 #include "explorer/mutants.hpp"
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
+#include <iterator>
 
 namespace atoll::explorer {
 namespace {
@@ -126,7 +128,9 @@ constexpr auto kMutants = [] {
 
 }  // namespace
 
-std::span<const Mutant> mutants() noexcept { return kMutants; }
+std::span<const Mutant> mutants() noexcept {
+  return kMutants;
+}
 
 const Mutant* find_mutant(std::string_view name) noexcept {
   const auto found = std::find_if(kMutants.begin(), kMutants.end(), [&](const Mutant& m) { return m.name == name; });

@@ -47,7 +47,7 @@ std::uint16_t Step::pack() const noexcept {
 }
 
 Step Step::unpack(std::uint16_t packed) noexcept {
-  return {StepKind(packed & 7),         std::uint8_t(packed >> 3 & 7), std::uint8_t(packed >> 6 & 7),
+  return {StepKind(packed & 7),          std::uint8_t(packed >> 3 & 7),  std::uint8_t(packed >> 6 & 7),
           std::uint8_t(packed >> 9 & 1), std::uint8_t(packed >> 10 & 1), OpKind(packed >> 11)};
 }
 
@@ -115,9 +115,7 @@ class World::NodeEnv final : public coherence::Env {
 
  private:
   static unsigned index(const LineRef& ref) noexcept { return unsigned(ref.address.offset() / kLineBytes - 1); }
-  static std::uint8_t access(const LineRef& ref) noexcept {
-    return ref.word->access() & kReadWrite;
-  }
+  static std::uint8_t access(const LineRef& ref) noexcept { return ref.word->access() & kReadWrite; }
   ModelLine& mine(const LineRef& ref) const noexcept { return world_.at(self_, index(ref)); }
   /// Threads run between any two things that the core does: what is allowed now may be in use from now on.
   ModelLine& observe(const LineRef& ref) const noexcept {
@@ -140,7 +138,8 @@ void World::NodeEnv::check_given(const LineRef& ref, NodeId to, const Message& m
   switch (message.kind) {
     case Kind::kData:
     case Kind::kGrant:
-      if (exclusive && world_.logged_[index(ref)] != to) world_.fail(fmt::format("a grant to node {} before its log", to));
+      if (exclusive && world_.logged_[index(ref)] != to)
+        world_.fail(fmt::format("a grant to node {} before its log", to));
       allowed = exclusive ? 0 : std::uint8_t(detail::kReadable);
       break;
     case Kind::kOwnerData: allowed = exclusive ? 0 : std::uint8_t(detail::kReadable); break;
@@ -209,7 +208,9 @@ void World::NodeEnv::complete(const LineRef& ref, Op& op, Errc result) {
 }
 
 World::World(const WorldOptions& options)
-    : options_(options), lines_(options.nodes * options.lines), threads_(options.nodes * options.threads),
+    : options_(options),
+      lines_(options.nodes * options.lines),
+      threads_(options.nodes * options.threads),
       channels_(options.nodes * options.nodes) {
   for (unsigned node = 0; node < options_.nodes; ++node) {
     envs_.push_back(std::make_unique<NodeEnv>(*this, NodeId(node)));
@@ -341,7 +342,8 @@ void World::enumerate_thread(unsigned node, unsigned index, std::vector<Step>& o
   for (unsigned line = 0; line < options_.lines; ++line) {
     const bool in_order = line >= lowest;
     const bool may_write = in_order || t.held[line] == Hold::kWrite;
-    if ((options_.ops & kOpsRead) != 0 && (in_order || t.held[line] != Hold::kNone)) add(StepKind::kOperation, line, OpKind::kRead);
+    if ((options_.ops & kOpsRead) != 0 && (in_order || t.held[line] != Hold::kNone))
+      add(StepKind::kOperation, line, OpKind::kRead);
     if ((options_.ops & kOpsWrite) != 0 && may_write && !t.writes[line].pending) {
       add(StepKind::kOperation, line, OpKind::kWrite);
     }
@@ -389,8 +391,7 @@ void World::deliver(unsigned from, unsigned to) {
 void World::operate(const Step& step) {
   ModelThread& t = thread(step.node, step.thread);
   const ModelLine& model = at(step.node, step.line);
-  const bool hit = !is_lock(step.op) &&
-                   (model.word.access() & need_of(step.op)) != 0;
+  const bool hit = !is_lock(step.op) && (model.word.access() & need_of(step.op)) != 0;
   ModelOp& op = step.op == OpKind::kWrite ? t.writes[step.line] : t.blocking;
   op.kind = step.op;
   op.pending = true;

@@ -33,7 +33,8 @@ bool World::may_read(unsigned node, unsigned line) const noexcept {
 ///   3. the access byte allows no more than the state gives, and nothing while something of the node is queued; no
 ///      thread is in a line beyond what Line::quiet says; the waiters bit is set exactly when an unlock must be told;
 ///   4. never a writer together with another holder; the lock word counts the holders; a held copy is valid;
-///   5. channels and queues are bounded; with an empty network nobody waits, unless for a lock, and a try not even then.
+///   5. channels and queues are bounded; with an empty network nobody waits, unless for a lock, and a try not even
+///   then.
 void World::check() {
   for (unsigned line = 0; line < options_.lines; ++line) {
     check_copies(line);
@@ -114,7 +115,8 @@ void World::check_access(unsigned node, unsigned line) {
   const bool queued = model.has_cold && !cold.memory.empty();
   const std::uint8_t expected = queued ? std::uint8_t{0} : Protocol::permission(model.ref);
   if ((access & ~expected) != 0) {
-    fail(fmt::format("the access byte of line {} at node {} allows {} where {} is right", line, node, access, expected));
+    fail(
+        fmt::format("the access byte of line {} at node {} allows {} where {} is right", line, node, access, expected));
   }
   const std::uint8_t quiet = model.line.quiet;
   if ((quiet == detail::Line::kUnused && model.lingering != 0) ||
@@ -184,7 +186,8 @@ void World::check_network() {
     if (packets.size() > channel_bound) fail("a channel grows beyond its bound");
   }
   for (const ModelLine& model : lines_) {
-    if (model.cold.requests.size() > std::size_t{2} * options_.nodes) fail("a queue of requests grows beyond its bound");
+    if (model.cold.requests.size() > std::size_t{2} * options_.nodes)
+      fail("a queue of requests grows beyond its bound");
   }
   if (!network_empty()) return;
   bool locked = false;

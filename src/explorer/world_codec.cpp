@@ -17,8 +17,12 @@ namespace {
 
 constexpr std::uint8_t kNobody = 15;  // kNoNode in four bits
 
-std::uint8_t pack_node(NodeId node) noexcept { return node == kNoNode ? kNobody : std::uint8_t(node); }
-NodeId unpack_node(unsigned bits) noexcept { return bits == kNobody ? kNoNode : NodeId(bits); }
+std::uint8_t pack_node(NodeId node) noexcept {
+  return node == kNoNode ? kNobody : std::uint8_t(node);
+}
+NodeId unpack_node(unsigned bits) noexcept {
+  return bits == kNobody ? kNoNode : NodeId(bits);
+}
 
 void put_message(const Message& message, std::vector<std::uint8_t>& out) {
   out.push_back(std::uint8_t(unsigned(message.kind) | (message.is_try ? 0x80U : 0U)));
@@ -99,8 +103,8 @@ void World::encode_line(unsigned node, unsigned line, std::vector<std::uint8_t>&
   }
   if (!model.has_cold) return;
   const coherence::Cold& cold = model.cold;
-  out.push_back(std::uint8_t((cold.has_held ? 1U : 0U) | (cold.local_queued ? 2U : 0U) |
-                             (cold.trying != nullptr ? 4U : 0U)));
+  out.push_back(
+      std::uint8_t((cold.has_held ? 1U : 0U) | (cold.local_queued ? 2U : 0U) | (cold.trying != nullptr ? 4U : 0U)));
   put_queue(cold.memory, out);
   put_queue(cold.locks, out);
   if (cold.trying != nullptr) out.push_back(static_cast<const ModelOp*>(cold.trying)->index);
@@ -122,9 +126,9 @@ void World::decode_line(unsigned node, unsigned line, Cursor& in) {
     model.line.slot = 1 + line;
   }
   const unsigned word = in.next();
-  model.line.lock.store((word & 63U) | ((word & 64U) != 0 ? detail::kLockWriter : 0U) |
-                            ((word & 128U) != 0 ? detail::kLockWaiters : 0U),
-                        std::memory_order_relaxed);
+  model.line.lock.store(
+      (word & 63U) | ((word & 64U) != 0 ? detail::kLockWriter : 0U) | ((word & 128U) != 0 ? detail::kLockWaiters : 0U),
+      std::memory_order_relaxed);
   model.line.quiet = in.next();
   if (model.ref.is_home()) {
     const unsigned state = in.next();

@@ -9,7 +9,8 @@ std::string World::describe(const Step& step) const {
   switch (step.kind) {
     case StepKind::kDeliver: {
       const Packet& packet = channel(step.peer, step.node).front();
-      return fmt::format("node {} -> node {}: {} line {}", step.peer, step.node, to_string(packet.message), packet.line);
+      return fmt::format("node {} -> node {}: {} line {}", step.peer, step.node, to_string(packet.message),
+                         packet.line);
     }
     case StepKind::kOperation:
       return fmt::format("node {} thread {}: {} line {}", step.node, step.thread, to_string(step.op), step.line);
@@ -29,8 +30,7 @@ std::string World::summary() const {
     text += fmt::format("{}line {}:", line == 0 ? "" : "; ", line);
     for (unsigned node = 0; node < options_.nodes; ++node) {
       const ModelLine& model = at(node, line);
-      const std::string_view state =
-          model.ref.is_home() ? to_string(model.entry.state) : to_string(model.ref.state());
+      const std::string_view state = model.ref.is_home() ? to_string(model.entry.state) : to_string(model.ref.state());
       text += fmt::format(" {}{}", model.ref.is_home() ? "home " : "", state);
       std::uint32_t word = model.line.lock.load(std::memory_order_relaxed);
       if ((word & detail::kLockWriter) != 0) text += "[W]";

@@ -82,7 +82,8 @@ void LineMap::open_slab(std::uint64_t slab) {
   const std::uint64_t per_slab = kSlabBytes / line_bytes_;
   const detail::Home& home = homes_[self_];
   for (std::uint64_t i = slab * per_slab; i < (slab + 1) * per_slab; ++i) {
-    new (&home.lines[i]) Line;
+    // Not made anew: a thread that tries the lock word on its way here does so without the engine lock.
+    home.lines[i].quiet = Line::kUnused;
     home.words[i].set_bytes(GlobalAddress(home.base + i * line_bytes_), memory_ + i * line_bytes_);
     home.words[i].set_fenced(fenced_);
     new (&directory_[i]) DirEntry;

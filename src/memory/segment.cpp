@@ -1,5 +1,6 @@
 #include "memory/segment.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -35,7 +36,7 @@ void lay_out(SegmentHeader& header, const Options& options, NodeId nodes) {
   const std::uint64_t entries = header.memory_bytes / options.line_bytes;
   header.cache_offset = round_up(header.directory_offset + entries * kDirectoryEntryBytes, kHuge);
   header.memory_offset = round_up(header.cache_offset + header.cache_bytes, kHuge);
-  header.total_bytes = header.memory_offset + header.memory_bytes;
+  header.total_bytes = round_up(header.memory_offset + header.memory_bytes, kHuge);
 }
 
 void check_options(const Options& options) {
@@ -58,6 +59,7 @@ Segment& Segment::operator=(Segment&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(base_, other.base_);
   std::swap(bytes_, other.bytes_);
+  std::swap(huge_, other.huge_);
   std::swap(cache_offset_, other.cache_offset_);
   std::swap(cache_bytes_, other.cache_bytes_);
   std::swap(memory_offset_, other.memory_offset_);
@@ -69,14 +71,22 @@ Segment::~Segment() {
   if (base_ != nullptr) ::munmap(base_, bytes_);
 }
 
-void Segment::map(int fd, std::uint64_t bytes) {
-  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  if (at == MAP_FAILED) {
-    throw Error(fmt::format("cannot map a segment of {}: {}. Give less --memory, or raise the limit on address space "
-                            "(ulimit -v)", base::format_bytes(bytes), std::strerror(errno)), Errc::kOutOfMemory);
-  }
+bool Segment::map(int fd, std::uint64_t bytes, int extra_flags) noexcept {
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | extra_flags, fd, 0);
+  if (at == MAP_FAILED) return false;
   base_ = static_cast<std::byte*>(at);
   bytes_ = bytes;
+  return true;
+}
+
+/// A memfd of this size, mapped. False with errno when the system does not give it.
+bool Segment::make(std::uint64_t bytes, bool huge) noexcept {
+  fd_ = base::Fd(::memfd_create("atoll", MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0)));
+  // Sealed: a segment that shrank under its peers would kill them. Huge pages are reserved when they are mapped, so
+  // that a pool that is too small shows now and not as a signal later.
+  return fd_.valid() && ::ftruncate(fd_.get(), off_t(bytes)) == 0 &&
+         ::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0 &&
+         map(fd_.get(), bytes, huge ? 0 : MAP_NORESERVE);
 }
 
 Segment Segment::create(const Options& options, NodeId nodes) {
@@ -84,14 +94,14 @@ Segment Segment::create(const Options& options, NodeId nodes) {
   SegmentHeader wanted;
   lay_out(wanted, options, nodes);
   Segment segment;
-  segment.fd_ = base::Fd(::memfd_create("atoll", MFD_CLOEXEC));
-  if (!segment.fd_.valid() || ::ftruncate(segment.fd_.get(), off_t(wanted.total_bytes)) != 0) {
-    throw Error(fmt::format("cannot make a segment of {}: {}. Give less --memory",
-                            base::format_bytes(wanted.total_bytes), std::strerror(errno)), Errc::kOutOfMemory);
+  segment.huge_ = segment.make(wanted.total_bytes, true);
+  if (!segment.huge_ && !segment.make(wanted.total_bytes, false)) {
+    throw Error(fmt::format("cannot make a segment of {}: {}. Give less --memory, or raise the limit on address space "
+                            "(ulimit -v)", base::format_bytes(wanted.total_bytes), std::strerror(errno)),
+                Errc::kOutOfMemory);
   }
-  segment.map(segment.fd_.get(), wanted.total_bytes);
-  // Huge pages where the system gives them to shared memory; a refusal costs speed, nothing else.
-  (void)::madvise(segment.base_, wanted.total_bytes, MADV_HUGEPAGE);
+  // Where there is no pool of huge pages the kernel may still join small ones; a refusal costs speed, nothing else.
+  if (!segment.huge_) (void)::madvise(segment.base_, wanted.total_bytes, MADV_HUGEPAGE);
   lay_out(*new (segment.base_) SegmentHeader, options, nodes);
   segment.cache_offset_ = wanted.cache_offset;
   segment.cache_bytes_ = wanted.cache_bytes;
@@ -106,13 +116,17 @@ Segment Segment::open(const base::Fd& fd) {
   const auto bytes = std::uint64_t(info.st_size);
   if (bytes < sizeof(SegmentHeader)) throw Error("a peer's segment is too small to be one");
   Segment segment;
-  segment.map(fd.get(), bytes);
+  if (!segment.map(fd.get(), bytes, MAP_NORESERVE)) {
+    throw Error(fmt::format("cannot map a peer's segment of {}: {}. Raise the limit on address space (ulimit -v)",
+                            base::format_bytes(bytes), std::strerror(errno)), Errc::kOutOfMemory);
+  }
   const SegmentHeader& header = segment.header();
   Options options;
   options.line_bytes = header.line_bytes;
   options.memory_bytes = header.memory_bytes;
   options.cache_bytes = header.cache_bytes;
   if (header.magic != kSegmentMagic || header.version != 1) throw Error("a peer's segment has another version");
+  if (header.nodes == 0 || header.nodes >= kNoNode) throw Error("a peer's segment is for no possible cluster");
   check_options(options);
   SegmentHeader wanted;
   lay_out(wanted, options, NodeId(header.nodes));

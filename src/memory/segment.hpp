@@ -59,16 +59,20 @@ class Segment {
   [[nodiscard]] std::byte* memory() const noexcept { return base_ + memory_offset_; }
   [[nodiscard]] std::uint64_t cache_bytes() const noexcept { return cache_bytes_; }
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept { return memory_bytes_; }
+  /// Is it made of huge pages?
+  [[nodiscard]] bool huge() const noexcept { return huge_; }
   [[nodiscard]] const base::Fd& fd() const noexcept { return fd_; }
   /// Faults the cache slots in, so that no miss pays for it. Best effort.
   void populate_cache() const noexcept;
 
  private:
-  void map(int fd, std::uint64_t bytes);
+  [[nodiscard]] bool map(int fd, std::uint64_t bytes, int extra_flags) noexcept;
+  [[nodiscard]] bool make(std::uint64_t bytes, bool huge) noexcept;
 
   base::Fd fd_;
   std::byte* base_ = nullptr;
   std::uint64_t bytes_ = 0;
+  bool huge_ = false;
   std::uint64_t cache_offset_ = 0, cache_bytes_ = 0, memory_offset_ = 0, memory_bytes_ = 0;
 };
 

@@ -13,6 +13,7 @@ using detail::kWritable;
 
 namespace {
 
+constexpr std::uint32_t kHitsToCalm = 64;  // fenced hits that make up for a sixteenth of a line's bad name
 constexpr std::size_t kMaxTasks = 32;  // lines of one call that are asked for together
 
 /// One line's part of a range.
@@ -116,7 +117,7 @@ void Runtime::read_ahead(ThreadState& thread, GlobalAddress first, std::uint64_t
   const std::uint64_t limit = GlobalAddress::make(first.node(), 0).bits() + memory_bytes_[first.node()];
   std::uint64_t at = std::max(thread.asked_until, end);
   const std::uint64_t until = std::min(end + thread.window * line, limit);
-  for (; at < until && slots_->free_count() > slots_->size() / 32; at += line) {
+  for (; at < until && slots_->free_count() > wire::kMaxRun; at += line) {
     if (protocol_.read_ahead(lines_->ref(GlobalAddress(at)))) counters_->read_ahead_lines.add();
   }
   thread.asked_until = at;
@@ -134,7 +135,9 @@ Status Runtime::read(GlobalAddress address, std::byte* into, std::uint64_t bytes
     const GlobalAddress first = address;
     while (bytes > 0 && count < kMaxTasks) {
       const Piece piece = next_piece(address, bytes, options_.line_bytes);
-      if (!read_hit(lines_->table(), *thread.slot, piece, into)) {
+      if (read_hit(lines_->table(), *thread.slot, piece, into)) {
+        count_hit(thread, piece.address);
+      } else {
         tasks[count] = new (room + count * sizeof(Task))
             Task(OpKind::kRead, Action::kCopyOut, piece.address, piece.bytes, into, &thread);
         ++count;
@@ -164,6 +167,16 @@ Status Runtime::read(GlobalAddress address, std::byte* into, std::uint64_t bytes
     remember(thread, address - 1);
   }
   return {};
+}
+
+/// A hit beyond the inlined path: a large one, or one that fences. Every so often a fenced line is asked whether it
+/// still has to.
+void Runtime::count_hit(ThreadState& thread, GlobalAddress address) {
+  detail::count_hit(*thread.slot);
+  const detail::Found found = detail::find_line(lines_->table(), address.bits());
+  if (!found.word->fenced() || ++thread.fenced_hits % kHitsToCalm != 0) return;
+  base::MutexLock lock(mutex_);
+  calm(lines_->ref(address));
 }
 
 /// The line of a slow access: the next access of a sequential thread is a hit in it.
@@ -208,7 +221,9 @@ Status Runtime::write(GlobalAddress address, const std::byte* from, std::uint64_
   bool missed = false;
   while (bytes > 0) {
     const Piece piece = next_piece(address, bytes, options_.line_bytes);
-    if (!write_hit(lines_->table(), *thread.slot, piece, from)) {
+    if (write_hit(lines_->table(), *thread.slot, piece, from)) {
+      count_hit(thread, piece.address);
+    } else {
       missed = true;
       if (const Status status = write_missed(thread, address, from, piece.bytes); !status.ok()) return status;
     }

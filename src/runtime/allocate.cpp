@@ -66,7 +66,8 @@ void Runtime::handle_call(const wire::Message& message, NodeId from) {
     if (block.ok()) counters_->allocations.add();
   } else {
     reply.kind = Kind::kFreeReply;
-    const Status status = allocator_->free(GlobalAddress(message.argument).offset());
+    const GlobalAddress address(message.argument);
+    const Status status = address.node() == self_ ? allocator_->free(address.offset()) : Status(Errc::kBadAddress);
     reply.slots[kCodeAt] = std::uint32_t(status.code());
     if (status.ok()) counters_->frees.add();
   }

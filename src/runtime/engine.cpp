@@ -118,16 +118,22 @@ void Runtime::send_home(const LineRef& ref, const Message& message) {
 
 /// One line. A line that keeps being taken away is fenced, for a barrier may cost microseconds.
 void Runtime::quiesce(const LineRef& ref) {
-  if (!ref.word->fenced()) {
+  const bool fenced = ref.word->fenced();
+  if (!fenced) {
     threads_.barrier();
     counters_->barriers_issued.add();
-    ref.line->bias = std::uint8_t(std::min<int>(ref.line->bias + kBiasStep, kBiasLimit));
-    wait_until_unused(ref);
-    if (ref.line->bias >= kBiasLimit) ref.word->set_fenced(true);
-  } else {
-    wait_until_unused(ref);
   }
+  wait_until_unused(ref);
+  ref.line->bias = std::uint8_t(std::min<int>(ref.line->bias + kBiasStep, kBiasLimit));
+  if (!fenced && ref.line->bias >= kBiasLimit) ref.word->set_fenced(true);
   counters_->invalidations.add();
+}
+
+/// A fenced line that was hit many times, or is evicted: it may calm down. Slowly, for the barrier that a line needs
+/// which is not fenced costs as much as a hundred fences.
+void Runtime::calm(const LineRef& ref) {
+  if (ref.line->bias > 0) --ref.line->bias;
+  if (ref.line->bias == 0 && ref.word->fenced() && threads_.has_barrier()) ref.word->set_fenced(false);
 }
 
 void Runtime::wait_until_unused(const LineRef& ref) {
@@ -221,7 +227,7 @@ std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
   std::uint32_t started = 0;
   for (const LineRef& ref : victims) {
     ref.line->quiet = Line::kUnused;
-    if (ref.line->bias > 0 && --ref.line->bias == 0 && threads_.has_barrier()) ref.word->set_fenced(false);
+    calm(ref);
     const bool dirty = ref.state() == coherence::CacheState::kDirty;
     if (!protocol_.evict(ref)) continue;  // a thread has locked it in between
     ++started;

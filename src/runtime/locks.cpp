@@ -41,11 +41,7 @@ Status Runtime::lock_line(ThreadState& thread, GlobalAddress address, LockMode m
   Line& line = *found.line;
   bool left_waiters = false;
   if (lock_hit(line, *found.word, exclusive, &left_waiters)) return {};
-  if (left_waiters) {
-    base::MutexLock lock(mutex_);
-    protocol_.unlocked(lines_->ref(address));
-    flush();
-  }
+  if (left_waiters) tell_unlocked(address);
   // The thread's own locks: a second read lock of a line needs no turn; anything else would wait for itself.
   const std::uint64_t line_bytes = options_.line_bytes;
   for (const HeldLock& held : thread.held) {
@@ -73,24 +69,44 @@ Status Runtime::lock_line(ThreadState& thread, GlobalAddress address, LockMode m
 
 void Runtime::unlock_line(GlobalAddress address, LockMode mode) {
   Line& line = *detail::find_line(lines_->table(), address.bits()).line;
-  if (!coherence::drop_lock(line.lock, mode == LockMode::kWrite)) return;
+  if (coherence::drop_lock(line.lock, mode == LockMode::kWrite)) tell_unlocked(address);
+}
+
+/// Somebody waits for the lock that was just released: a thread of this node, or the home for another node.
+void Runtime::tell_unlocked(GlobalAddress address) {
   base::MutexLock lock(mutex_);
   protocol_.unlocked(lines_->ref(address));
   flush();
 }
 
 Status Runtime::lock(GlobalAddress address, std::uint64_t bytes, LockMode mode, bool is_try) {
+  ThreadState& thread = threads_.current();
+  const detail::Found found = detail::find_line(lines_->table(), address.bits());
+  const std::uint64_t room = options_.line_bytes - (address.bits() - found.base);
+  const bool one_line = found.word != nullptr && bytes - 1 < room && address;  // 0 bytes are more than any room
+  bool left_waiters = false;
+  if (one_line && thread.pending_writes.load(std::memory_order_acquire) == 0 &&
+      lock_hit(*found.line, *found.word, mode == LockMode::kWrite, &left_waiters)) [[likely]] {
+    thread.held.push_back({address, bytes, mode});
+    return {};
+  }
+  if (left_waiters) tell_unlocked(address);
+  return lock_range(thread, address, bytes, mode, is_try);
+}
+
+/// Any range, lines that must be asked for, and what is wrong with the arguments.
+Status Runtime::lock_range(ThreadState& thread, GlobalAddress address, std::uint64_t bytes, LockMode mode,
+                           bool is_try) {
   if (bytes == 0) return {Errc::kInvalidArgument, "a lock needs at least one byte"};
   if (const Status status = check_range(address, bytes); !status.ok()) return status;
-  ThreadState& thread = threads_.current();
   if (const Status status = fence_writes(thread); !status.ok()) return status;
-  const std::uint64_t line_bytes = options_.line_bytes;
-  const GlobalAddress first(address.bits() & ~(line_bytes - 1));
+  const auto line_bytes = std::int64_t(options_.line_bytes);
+  const GlobalAddress first(address.bits() & ~std::uint64_t(line_bytes - 1));
   // In the order of addresses, so that two threads with overlapping ranges do not wait for each other.
-  for (GlobalAddress at = first; at < address + std::int64_t(bytes); at += std::int64_t(line_bytes)) {
+  for (GlobalAddress at = first; at < address + std::int64_t(bytes); at += line_bytes) {
     const Status status = lock_line(thread, at, mode, is_try);
     if (status.ok()) continue;
-    for (GlobalAddress back = first; back < at; back += std::int64_t(line_bytes)) unlock_line(back, mode);
+    for (GlobalAddress back = first; back < at; back += line_bytes) unlock_line(back, mode);
     return status;
   }
   thread.held.push_back({address, bytes, mode});
@@ -99,19 +115,26 @@ Status Runtime::lock(GlobalAddress address, std::uint64_t bytes, LockMode mode, 
 
 Status Runtime::unlock(GlobalAddress address, std::uint64_t bytes) {
   ThreadState& thread = threads_.current();
-  const auto found = std::find_if(thread.held.rbegin(), thread.held.rend(), [&](const HeldLock& held) {
-    return held.address == address && held.bytes == bytes;
-  });
+  const auto matches = [&](const HeldLock& held) { return held.address == address && held.bytes == bytes; };
+  if (!thread.held.empty() && matches(thread.held.back()) && bytes <= options_.line_bytes &&
+      thread.pending_writes.load(std::memory_order_acquire) == 0) [[likely]] {
+    const LockMode mode = thread.held.back().mode;
+    const detail::Found line = detail::find_line(lines_->table(), address.bits());
+    if (address.bits() - line.base + bytes <= options_.line_bytes) {  // the lock taken last, of one line
+      thread.held.pop_back();
+      if (coherence::drop_lock(line.line->lock, mode == LockMode::kWrite)) tell_unlocked(address);
+      return {};
+    }
+  }
+  const auto found = std::find_if(thread.held.rbegin(), thread.held.rend(), matches);
   if (found == thread.held.rend()) return {Errc::kNotHeld, "this thread has not locked exactly this range"};
   // What was written under the lock must be seen by who gets it next. A failure is reported, the lock released.
   const Status fenced = fence_writes(thread);
   const LockMode mode = found->mode;
   thread.held.erase(std::next(found).base());
-  const std::uint64_t line_bytes = options_.line_bytes;
-  const GlobalAddress first(address.bits() & ~(line_bytes - 1));
-  for (GlobalAddress at = first; at < address + std::int64_t(bytes); at += std::int64_t(line_bytes)) {
-    unlock_line(at, mode);
-  }
+  const auto line_bytes = std::int64_t(options_.line_bytes);
+  const GlobalAddress first(address.bits() & ~std::uint64_t(line_bytes - 1));
+  for (GlobalAddress at = first; at < address + std::int64_t(bytes); at += line_bytes) unlock_line(at, mode);
   return fenced;
 }
 

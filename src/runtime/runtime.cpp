@@ -61,11 +61,15 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
                                              segment_.directory(), !threads_.has_barrier());
   threads_.set_table(lines_->table());
   limits_ = {nodes_, self_, epoch_, options_.line_bytes, most_slots, memory_bytes_.data()};
-  fabric_ = std::make_unique<fabric::ShmFabric>(self_, options_.line_bytes, segment_.header().ring_slots, parts,
-                                                *counters_);
-  spdlog::info("node {} of {}: transport shm (all nodes on this host), memory {}, cache {}, lines of {} B, {}", self_,
+  {
+    base::MutexLock lock(mutex_);
+    fabric_ = std::make_unique<fabric::ShmFabric>(self_, options_.line_bytes, segment_.header().ring_slots, parts,
+                                                  *counters_);
+  }
+  spdlog::info("node {} of {}: transport shm (all nodes on this host), memory {}, cache {}, lines of {} B, {}, {}", self_,
                nodes_, base::format_bytes(segment_.memory_bytes()), base::format_bytes(segment_.cache_bytes()),
-               options_.line_bytes, threads_.has_barrier() ? "membarrier" : "fenced accesses");
+               options_.line_bytes, segment_.huge() ? "huge pages" : "small pages (no pool of huge pages is left)",
+               threads_.has_barrier() ? "membarrier" : "fenced accesses (no membarrier)");
   if (nodes_ > 1) service_ = std::thread([this] { serve_forever(); });
 }
 
@@ -106,9 +110,9 @@ void Runtime::notify_all() {
 void Runtime::on_death(NodeId node, const std::string& why) {
   if (node >= nodes_ || node == self_) return;
   spdlog::warn("node {} is gone: {}", node, why);
-  if (fabric_ != nullptr) {
+  {
     base::MutexLock lock(mutex_);
-    fabric_->forget(node);
+    if (fabric_ != nullptr) fabric_->forget(node);  // else it died while we join: nothing was sent to it yet
   }
   dead_[node].store(true, std::memory_order_release);
   died_at_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);

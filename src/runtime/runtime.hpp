@@ -91,6 +91,8 @@ class Runtime final : private coherence::Env {
   std::uint32_t progress() ATOLL_REQUIRES(mutex_);
   void flush() ATOLL_REQUIRES(mutex_);
   void wait_until_unused(const LineRef& ref);
+  void calm(const LineRef& ref) ATOLL_REQUIRES(mutex_);
+  void count_hit(ThreadState& thread, GlobalAddress address);
   void withdraw_for(std::span<const wire::Message> messages) ATOLL_REQUIRES(mutex_);
   void dispatch(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
   void cut_off(NodeId peer, const char* why) ATOLL_REQUIRES(mutex_);
@@ -122,7 +124,9 @@ class Runtime final : private coherence::Env {
 
   // ---- locks.cpp ----
   Status lock_line(ThreadState& thread, GlobalAddress line, LockMode mode, bool is_try);
+  Status lock_range(ThreadState& thread, GlobalAddress address, std::uint64_t bytes, LockMode mode, bool is_try);
   void unlock_line(GlobalAddress line, LockMode mode);
+  void tell_unlocked(GlobalAddress line);
 
   // ---- allocate.cpp ----
   struct Call {  // a request to another node's allocator, or the barrier
@@ -185,8 +189,9 @@ Status Runtime::wait(ThreadState& thread, NodeId on, Clock::time_point deadline,
   const Clock::time_point start = Clock::now();
   const auto spin_until = start + std::chrono::nanoseconds(options_.spin_ns);
   const auto yield_until = start + std::chrono::microseconds(options_.yield_us);
-  while (!done()) {
-    if (mutex_.try_lock()) {
+  for (std::uint32_t round = 1; !done(); ++round) {
+    // Now and then without a reason: lines that wait for a slot, messages that wait for room.
+    if ((fabric_->maybe_pending() || round % 64 == 0) && mutex_.try_lock()) {
       drives_.fetch_add(1, std::memory_order_relaxed);
       progress();
       mutex_.unlock();

@@ -33,6 +33,7 @@ int membarrier(int command) noexcept { return int(::syscall(SYS_membarrier, comm
 struct Living {
   base::Mutex mutex;
   std::vector<ThreadRegistry*> registries ATOLL_GUARDED_BY(mutex);
+  std::uint64_t made ATOLL_GUARDED_BY(mutex) = 0;
 };
 Living& living() {
   static auto* instance = new Living;
@@ -44,19 +45,17 @@ Living& living() {
 /// What a thread leaves behind it: its places in the registries.
 struct ThreadExit {
   struct Place {
-    ThreadRegistry* registry;
+    std::uint64_t registry;  // its number: a registry that is gone may have a successor at the same address
     ThreadState* state;
   };
   std::vector<Place> places;
-  ThreadState* current = nullptr;  // of detail::t_slot.owner
 
   ~ThreadExit() {
     detail::t_slot.table.store(&detail::kEmptyTable, std::memory_order_relaxed);
     base::MutexLock lock(living().mutex);
-    const auto& registries = living().registries;
     for (const Place& place : places) {
-      if (std::find(registries.begin(), registries.end(), place.registry) != registries.end()) {
-        place.registry->remove(*place.state);
+      for (ThreadRegistry* registry : living().registries) {
+        if (registry->number_ == place.registry) registry->remove(*place.state);
       }
     }
   }
@@ -69,6 +68,7 @@ ThreadRegistry::ThreadRegistry() : has_barrier_(membarrier(MEMBARRIER_CMD_REGIST
 #endif
   if (!has_barrier_) spdlog::info("membarrier(2) is not used: every access fences");
   base::MutexLock lock(living().mutex);
+  number_ = ++living().made;
   living().registries.push_back(this);
 }
 
@@ -85,20 +85,24 @@ ThreadRegistry::~ThreadRegistry() {
   }
 }
 
-ThreadState& ThreadRegistry::current() {
+constinit thread_local ThreadState* ThreadRegistry::t_state = nullptr;
+
+ThreadState& ThreadRegistry::enter() {
   detail::ThreadSlot& slot = detail::t_slot;
-  if (slot.table.load(std::memory_order_relaxed) == table_) [[likely]] return *t_exit.current;
   ThreadState* state = nullptr;
   for (const ThreadExit::Place& place : t_exit.places) {
     if (place.registry == this) state = place.state;
   }
   if (state == nullptr) {
-    auto made = std::make_unique<ThreadState>();
-    state = made.get();
+    base::MutexLock lock(mutex_);
+    if (spare_.empty()) spare_.push_back(std::make_unique<ThreadState>());
+    threads_.push_back(std::move(spare_.back()));
+    spare_.pop_back();
+    state = threads_.back().get();
     state->slot = &slot;
     state->hits_before = slot.hits;
-    base::MutexLock lock(mutex_);
-    threads_.push_back(std::move(made));
+    state->held.clear();
+    state->window = 0;
     t_exit.places.push_back({this, state});
   }
   // The memo belongs to one node at a time.
@@ -106,8 +110,28 @@ ThreadState& ThreadRegistry::current() {
   slot.key = ~table_->line_mask | 7;
   slot.word.store(nullptr, std::memory_order_relaxed);
   slot.table.store(table_, std::memory_order_relaxed);
-  t_exit.current = state;
+  t_state = state;
   return *state;
+}
+
+ThreadState& ThreadRegistry::add(detail::ThreadSlot& slot) {
+  base::MutexLock lock(mutex_);
+  const auto idle = std::find_if(retired_.begin(), retired_.end(), [](const auto& state) {
+    return state->pending_writes.load(std::memory_order_acquire) == 0;
+  });
+  if (idle == retired_.end()) {
+    threads_.push_back(std::make_unique<ThreadState>());
+  } else {
+    threads_.push_back(std::move(*idle));
+    retired_.erase(idle);
+  }
+  ThreadState& state = *threads_.back();
+  state.slot = &slot;
+  state.hits_before = slot.hits;
+  state.write_error.store(0, std::memory_order_relaxed);
+  state.held.clear();
+  state.expected = state.asked_until = state.window = 0;
+  return state;
 }
 
 void ThreadRegistry::remove(ThreadState& state) noexcept {
@@ -115,8 +139,13 @@ void ThreadRegistry::remove(ThreadState& state) noexcept {
   if (!state.held.empty()) {
     spdlog::error("a thread ended while it held {} lock(s); they stay locked", state.held.size());
   }
+  if (const auto error = Errc(state.write_error.load(std::memory_order_relaxed)); error != Errc::kOk) {
+    spdlog::error("a thread ended without a fence, and a write of it had failed: {}", to_string(error));
+  }
   retired_hits_ += state.slot->hits - state.hits_before;
-  std::erase_if(threads_, [&](const auto& thread) { return thread.get() == &state; });
+  const auto at = std::find_if(threads_.begin(), threads_.end(), [&](const auto& t) { return t.get() == &state; });
+  retired_.push_back(std::move(*at));
+  threads_.erase(at);
 }
 
 void ThreadRegistry::barrier() const noexcept {

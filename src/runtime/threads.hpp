@@ -15,6 +15,9 @@ namespace atoll::runtime {
 /// Thread-safety: every method may be called from any thread; `wait_until_unused` and `barrier` by one at a time.
 /// Invariants:
 ///   1. Every thread whose hazard slot may name a line of this node is in the list, until it exits.
+///   2. A ThreadState is never freed before the registry: who completes a thread's operation may still be about to notify
+///      it when it has seen the result and exited, and its writes may be under way for longer. It is used again by
+///      another thread, but not before those are done.
 class ThreadRegistry {
  public:
   ThreadRegistry();
@@ -23,7 +26,10 @@ class ThreadRegistry {
   /// Where registered threads look lines up. REQUIRES: called once, before `current`.
   void set_table(const detail::LineTable& table) noexcept { table_ = &table; }
   /// The calling thread, registered if it was not yet.
-  ThreadState& current();
+  ThreadState& current() {
+    if (detail::t_slot.table.load(std::memory_order_relaxed) == table_) [[likely]] return *t_state;
+    return enter();
+  }
   /// Is membarrier(2) there? If not, every line must be fenced.
   [[nodiscard]] bool has_barrier() const noexcept { return has_barrier_; }
   /// Makes the hazard stores of all threads visible, and ours of the access bytes to them.
@@ -39,12 +45,20 @@ class ThreadRegistry {
 
  private:
   friend struct ThreadExit;
+  static constinit thread_local ThreadState* t_state;  // of the node that detail::t_slot.table belongs to
+  ThreadState& enter();
+  ThreadState& add(detail::ThreadSlot& slot);
   void remove(ThreadState& state) noexcept;
 
   const detail::LineTable* table_ = nullptr;
+  std::uint64_t number_ = 0;  // unlike the address, never used again
   bool has_barrier_;
   base::Mutex mutex_;
   std::vector<std::unique_ptr<ThreadState>> threads_ ATOLL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<ThreadState>> retired_ ATOLL_GUARDED_BY(mutex_);  // of threads that have exited
+  // Of threads that have exited. Used again, never freed: whoever completed such a thread's last operation may be just
+  // about to ring its bell.
+  std::vector<std::unique_ptr<ThreadState>> spare_ ATOLL_GUARDED_BY(mutex_);
   std::uint64_t retired_hits_ ATOLL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "atoll/atoll.hpp"
+#include "base/log.hpp"
 #include "cluster/membership.hpp"
 #include "runtime/runtime.hpp"
 
@@ -105,6 +106,7 @@ class LocalMembership final : public cluster::Membership {
 class LocalCluster {
  public:
   explicit LocalCluster(NodeId count, const Options& options = small_options()) : hub_(std::make_shared<Hub>(count)) {
+    base::init_logging();
     nodes_.resize(count);
     in_parallel([&](NodeId id) {
       nodes_[id] = std::make_unique<Node>(

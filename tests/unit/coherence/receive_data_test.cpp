@@ -34,7 +34,9 @@ TEST_F(ReceiveData, ForReadsWithAWriteBehindExpectAnUpgrade) {
   EXPECT_EQ(access(), 0) << "nobody overtakes the write by a hit";
 }
 
-TEST_F(ReceiveData, UnaskedExpectFault) { expect_fault(Kind::kData, 0); }
+TEST_F(ReceiveData, UnaskedExpectFault) {
+  expect_fault(Kind::kData, 0);
+}
 
 }  // namespace
 }  // namespace atoll::coherence

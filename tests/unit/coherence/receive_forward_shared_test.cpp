@@ -44,7 +44,9 @@ TEST_F(ReceiveForwardShared, CrossingOurReturnExpectTheCopyStillAnswers) {
   EXPECT_EQ(state(), CacheState::kLeftToInvalid);
 }
 
-TEST_F(ReceiveForwardShared, InvalidExpectFault) { expect_fault(Kind::kForwardShared, 0); }
+TEST_F(ReceiveForwardShared, InvalidExpectFault) {
+  expect_fault(Kind::kForwardShared, 0);
+}
 
 }  // namespace
 }  // namespace atoll::coherence

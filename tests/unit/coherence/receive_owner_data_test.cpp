@@ -39,7 +39,9 @@ TEST_F(ReceiveOwnerData, AfterTheGrantExpectComplete) {
   EXPECT_TRUE(read.done());
 }
 
-TEST_F(ReceiveOwnerData, UnaskedExpectFault) { expect_fault(Kind::kOwnerData, 2); }
+TEST_F(ReceiveOwnerData, UnaskedExpectFault) {
+  expect_fault(Kind::kOwnerData, 2);
+}
 
 }  // namespace
 }  // namespace atoll::coherence

@@ -36,7 +36,9 @@ TEST_F(ReceivePutShared, OfACopyNeverGivenExpectFault) {
   expect_fault(Kind::kPutShared, 2);
 }
 
-TEST_F(ReceivePutShared, UnsharedExpectFault) { expect_fault(Kind::kPutShared, 1); }
+TEST_F(ReceivePutShared, UnsharedExpectFault) {
+  expect_fault(Kind::kPutShared, 1);
+}
 
 }  // namespace
 }  // namespace atoll::coherence

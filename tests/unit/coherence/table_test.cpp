@@ -59,13 +59,25 @@ std::vector<std::string> states_not_reached(const RowType (&rows)[N]) {
   return missing;
 }
 
-TEST(DirectoryTable, EveryStateAndEventHasExactlyOneRow) { EXPECT_THAT(pairs_not_covered_once(kDirTable), IsEmpty()); }
-TEST(DirectoryTable, EveryRowHasAReasonAndNeverDoesNothing) { EXPECT_THAT(rows_ill_formed(kDirRows), IsEmpty()); }
-TEST(DirectoryTable, EveryStateIsReached) { EXPECT_THAT(states_not_reached(kDirRows), IsEmpty()); }
+TEST(DirectoryTable, EveryStateAndEventHasExactlyOneRow) {
+  EXPECT_THAT(pairs_not_covered_once(kDirTable), IsEmpty());
+}
+TEST(DirectoryTable, EveryRowHasAReasonAndNeverDoesNothing) {
+  EXPECT_THAT(rows_ill_formed(kDirRows), IsEmpty());
+}
+TEST(DirectoryTable, EveryStateIsReached) {
+  EXPECT_THAT(states_not_reached(kDirRows), IsEmpty());
+}
 
-TEST(CacheTable, EveryStateAndEventHasExactlyOneRow) { EXPECT_THAT(pairs_not_covered_once(kCacheTable), IsEmpty()); }
-TEST(CacheTable, EveryRowHasAReasonAndNeverDoesNothing) { EXPECT_THAT(rows_ill_formed(kCacheRows), IsEmpty()); }
-TEST(CacheTable, EveryStateIsReached) { EXPECT_THAT(states_not_reached(kCacheRows), IsEmpty()); }
+TEST(CacheTable, EveryStateAndEventHasExactlyOneRow) {
+  EXPECT_THAT(pairs_not_covered_once(kCacheTable), IsEmpty());
+}
+TEST(CacheTable, EveryRowHasAReasonAndNeverDoesNothing) {
+  EXPECT_THAT(rows_ill_formed(kCacheRows), IsEmpty());
+}
+TEST(CacheTable, EveryStateIsReached) {
+  EXPECT_THAT(states_not_reached(kCacheRows), IsEmpty());
+}
 
 TEST(Tables, ADoubledAndAMissingRowAreNoticed) {
   constexpr DirRow kRows[] = {{DirState::kUnshared, {DirEvent::kPutDirty, DirEvent::kPutDirty}, "given twice"}};

@@ -23,7 +23,9 @@ void expect_sound(const ExploreOptions& options) {
   EXPECT_THAT(result.never_rows_used(coherence::Tables{}), IsEmpty());
 }
 
-TEST(Explorer, TwoNodesOneLine) { expect_sound({.nodes = 2, .lines = 1}); }
+TEST(Explorer, TwoNodesOneLine) {
+  expect_sound({.nodes = 2, .lines = 1});
+}
 TEST(Explorer, TwoNodesOneLineWithReadAheadAndOperationsTakenBack) {
   expect_sound({.nodes = 2, .lines = 1, .ops = kOpsAll | kOpsCancel | kOpsAhead});
 }
@@ -33,7 +35,9 @@ TEST(Explorer, TwoNodesTwoThreadsWithoutTries) {
 TEST(Explorer, ThreeNodesReadWriteEvict) {
   expect_sound({.nodes = 3, .lines = 1, .ops = kOpsRead | kOpsWrite | kOpsEvict});
 }
-TEST(Explorer, TwoLinesLocksInOrder) { expect_sound({.nodes = 2, .lines = 2, .ops = kOpsWrite | kOpsLock}); }
+TEST(Explorer, TwoLinesLocksInOrder) {
+  expect_sound({.nodes = 2, .lines = 2, .ops = kOpsWrite | kOpsLock});
+}
 
 TEST(Explorer, StopsAtTheGivenNumberOfStatesAndSaysSo) {
   const ExploreResult result = explore({.nodes = 3, .lines = 1, .max_states = 1000});
@@ -45,9 +49,9 @@ TEST(Explorer, StopsAtTheGivenNumberOfStatesAndSaysSo) {
 TEST(Explorer, UsesEveryRowThatThreeNodesCanReach) {
   // The rest needs four nodes, a second thread, more than 64 nodes, or a queue that a dead node has left behind.
   const std::set<std::string> expected = {
-      "home Unshared + LocalShared",      "home Unshared + LocalExclusive", "home SharedToDirty + Answer",
-      "home DirtyToDirty + GetShared",    "home DirtyToDirty + GetExclusive", "home DirtyToDirty + TryBlocked",
-      "cache SharedToDirty + Data",       "cache SharedToDirty + Held",     "cache SharedToDirty + TryHeld"};
+      "home Unshared + LocalShared",   "home Unshared + LocalExclusive",   "home SharedToDirty + Answer",
+      "home DirtyToDirty + GetShared", "home DirtyToDirty + GetExclusive", "home DirtyToDirty + TryBlocked",
+      "cache SharedToDirty + Data",    "cache SharedToDirty + Held",       "cache SharedToDirty + TryHeld"};
   const ExploreResult result = explore({.nodes = 3, .lines = 1});
   ASSERT_TRUE(result.complete);
   const std::vector<std::string> unused = result.unused_rows(coherence::Tables{});
@@ -69,8 +73,11 @@ class EveryMutant : public ::testing::TestWithParam<Mutant> {};
 TEST_P(EveryMutant, IsCaught) {
   coherence::Tables tables;
   GetParam().apply(tables);
-  const ExploreResult result = explore(
-      {.nodes = GetParam().nodes, .lines = 1, .threads = GetParam().threads, .max_states = 5'000'000, .tables = &tables});
+  const ExploreResult result = explore({.nodes = GetParam().nodes,
+                                        .lines = 1,
+                                        .threads = GetParam().threads,
+                                        .max_states = 5'000'000,
+                                        .tables = &tables});
   EXPECT_TRUE(result.violation.has_value()) << GetParam().mistake;
 }
 
