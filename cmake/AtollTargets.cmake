@@ -6,6 +6,9 @@ target_compile_options(atoll_flags INTERFACE -Wall -Wextra -Werror -Wshadow -Wno
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_compile_options(atoll_flags INTERFACE -Wthread-safety)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(atoll_flags INTERFACE -Wno-restrict)  # a false alarm of GCC 12 about "text" + std::string
+endif()
 if(ATOLL_SANITIZE)
   target_compile_options(atoll_flags INTERFACE -fsanitize=${ATOLL_SANITIZE} -fno-omit-frame-pointer
                                                -fno-sanitize-recover=all -g1)

@@ -230,7 +230,7 @@ std::uint64_t to_word(const T& value) noexcept {
 template <typename T>
 T from_word(std::uint64_t word) noexcept {
   T value;
-  std::memcpy(&value, &word, sizeof(T));
+  std::memcpy(static_cast<void*>(&value), &word, sizeof(T));
   return value;
 }
 }  // namespace detail

@@ -122,6 +122,14 @@ bool Protocol::cancel(const LineRef& ref, Op& op) {
   return found;
 }
 
+void Protocol::give_up(const LineRef& ref, Errc why) {
+  Cold* cold = env_.find_cold(ref);
+  if (cold == nullptr || !is_quiet(ref)) return;
+  while (!cold->memory.empty()) env_.complete(ref, *cold->memory.pop(), why);
+  while (!cold->locks.empty()) env_.complete(ref, *cold->locks.pop(), why);
+  settle(ref);
+}
+
 void Protocol::receive(const LineRef& ref, const Message& message) {
   if (ref.is_home()) {
     receive_at_home(ref, message);

@@ -39,6 +39,8 @@ class Protocol {
   void submit(const LineRef& ref, Op& op);
   /// Takes back an operation that has not completed. False: it is not waiting (any more).
   bool cancel(const LineRef& ref, Op& op);
+  /// Completes everything that waits at this node for the line with an error. REQUIRES: no request is under way.
+  void give_up(const LineRef& ref, Errc why);
   /// A message for this node about the line.
   void receive(const LineRef& ref, const Message& message);
   /// A lock of this node was released and the word said that somebody waits.

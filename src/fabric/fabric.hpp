@@ -24,6 +24,8 @@ class Fabric {
   /// Puts a message into the peer's queue. Consecutive lines of one kind are joined into one wire message.
   virtual void send(NodeId to, const wire::Message& message) = 0;
   virtual void write_slot(NodeId to, std::uint32_t slot, const std::byte* line) = 0;
+  /// A hint: write_slot with these arguments comes next.
+  virtual void prefetch_slot(NodeId to, std::uint32_t slot) noexcept = 0;
   virtual void write_home(NodeId to, std::uint64_t offset, const std::byte* line) = 0;
   /// Makes everything sent so far visible to its receivers and wakes those who sleep.
   virtual void flush() = 0;

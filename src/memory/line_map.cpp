@@ -20,21 +20,27 @@ using detail::Line;
 
 namespace {
 constexpr std::uint64_t kSlabBytes = 1 << 20;  // a node's memory is a multiple of it
-constexpr detail::Home kNoHome{};
+
+/// So that an address, shifted, is the index: the subtraction is done once, here, and not in every access. Through an
+/// integer, because such a pointer points nowhere.
+template <typename T>
+T* displaced(T* first, std::uint64_t by) {
+  return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(first) - by * sizeof(T));
+}
+
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kHugePage = 2 << 20;
 }
 
 LineMap::LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent>& extents, std::byte* memory,
-                 std::byte* directory, bool fenced)
+                 std::byte* directory, bool fenced, detail::Home* homes)
     : self_(self),
       line_bytes_(line_bytes),
       memory_(memory),
       fenced_(fenced),
       directory_(reinterpret_cast<DirEntry*>(directory)),
       nodes_(NodeId(extents.size())),
-      homes_(extents.size()),
-      by_id_(65536, &kNoHome) {
+      homes_(homes) {
   const auto shift = std::uint32_t(std::countr_zero(line_bytes));
   for (std::size_t node = 0; node < extents.size(); ++node) {
     const std::uint64_t count = extents[node].memory_bytes >> shift;
@@ -42,10 +48,12 @@ LineMap::LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent
     // kInUse, which costs one needless barrier and nothing else.
     auto* words = static_cast<HotWord*>(reserve(count * sizeof(HotWord)));
     auto* lines = static_cast<Line*>(reserve(count * sizeof(Line)));
-    homes_[node] = {words, lines, GlobalAddress::make(NodeId(node), 0).bits(), extents[node].memory_bytes, shift};
-    by_id_[node] = &homes_[node];
+    const std::uint64_t base = GlobalAddress::make(NodeId(node), 0).bits();
+    homes_[node] = {displaced(words, base >> shift), base + extents[node].memory_bytes, shift,
+                    displaced(lines, base >> shift)};
+    memory_bytes_.push_back(extents[node].memory_bytes);
   }
-  table_ = {by_id_.data(), line_bytes - 1};
+  table_ = {homes_, line_bytes - 1};
 }
 
 /// Address space that costs memory only where it is touched. Aligned to huge pages where it is large enough to fill
@@ -67,12 +75,13 @@ void* LineMap::reserve(std::uint64_t bytes) {
 }
 
 LineMap::~LineMap() {
+  for (NodeId node = 0; node < nodes_; ++node) homes_[node] = {};
   for (const Reservation& r : reservations_) ::munmap(r.at, r.bytes);
 }
 
 bool LineMap::contains(GlobalAddress address, std::uint64_t bytes) const noexcept {
   if (address.node() >= nodes_ || address.kind() != GlobalAddress::Kind::kMemory) return false;
-  const std::uint64_t memory = homes_[address.node()].bytes;
+  const std::uint64_t memory = memory_bytes_[address.node()];
   return address.offset() < memory && bytes <= memory - address.offset();
 }
 
@@ -82,10 +91,12 @@ void LineMap::open_slab(std::uint64_t slab) {
   const std::uint64_t per_slab = kSlabBytes / line_bytes_;
   const detail::Home& home = homes_[self_];
   for (std::uint64_t i = slab * per_slab; i < (slab + 1) * per_slab; ++i) {
+    const GlobalAddress address = GlobalAddress::make(self_, i * line_bytes_);
+    const std::uint64_t index = address.bits() >> home.line_shift;
     // Not made anew: a thread that tries the lock word on its way here does so without the engine lock.
-    home.lines[i].quiet = Line::kUnused;
-    home.words[i].set_bytes(GlobalAddress(home.base + i * line_bytes_), memory_ + i * line_bytes_);
-    home.words[i].set_fenced(fenced_);
+    home.lines[index].quiet = Line::kUnused;
+    home.words[index].set_bytes(address, memory_ + i * line_bytes_);
+    home.words[index].set_fenced(fenced_);
     new (&directory_[i]) DirEntry;
   }
 }

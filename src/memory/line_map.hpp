@@ -21,9 +21,10 @@ class LineMap {
     std::uint64_t memory_bytes = 0;
   };
   /// `memory` and `directory` are this node's own, in its segment. Throws Error when address space runs out.
-  /// `fenced`: there is no membarrier(2), so every line is fenced from the start.
+  /// `fenced`: there is no membarrier(2), so every line is fenced from the start. `homes`: 65536 empty ones, which the
+  /// map fills and empties again when it goes.
   LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent>& extents, std::byte* memory,
-          std::byte* directory, bool fenced);
+          std::byte* directory, bool fenced, detail::Home* homes);
   ~LineMap();
   LineMap(const LineMap&) = delete;
   LineMap& operator=(const LineMap&) = delete;
@@ -31,6 +32,10 @@ class LineMap {
   [[nodiscard]] const detail::LineTable& table() const noexcept { return table_; }
   /// REQUIRES: `address` lies in some node's memory.
   [[nodiscard]] coherence::LineRef ref(GlobalAddress address);
+  /// REQUIRES: `address` lies in this node's memory.
+  void prefetch_directory(GlobalAddress address) const noexcept {
+    __builtin_prefetch(&directory_[address.offset() / line_bytes_], 1);
+  }
   [[nodiscard]] bool contains(GlobalAddress address, std::uint64_t bytes) const noexcept;
 
  private:
@@ -48,8 +53,8 @@ class LineMap {
   coherence::DirEntry* directory_;
   std::vector<Reservation> reservations_;
   NodeId nodes_;
-  std::vector<detail::Home> homes_;
-  std::vector<const detail::Home*> by_id_;
+  detail::Home* homes_;
+  std::vector<std::uint64_t> memory_bytes_;
   detail::LineTable table_;
 };
 

@@ -16,6 +16,11 @@ namespace {
 constexpr std::uint32_t kHitsToCalm = 64;  // fenced hits that make up for a sixteenth of a line's bad name
 constexpr std::size_t kMaxTasks = 32;  // lines of one call that are asked for together
 
+/// What a code that the engine completes an operation with means for the caller.
+const char* explain(Errc code) noexcept {
+  return code == Errc::kCacheFull ? "every cache slot is held by a lock: unlock some, or join with a larger cache" : "";
+}
+
 /// One line's part of a range.
 struct Piece {
   GlobalAddress address;
@@ -81,7 +86,7 @@ Status Runtime::finish(ThreadState& thread, std::span<Task* const> tasks) {
     if (all_done) status = {};
   }
   for (const Task* task : tasks) {
-    if (status.ok() && task->result != Errc::kOk) status = {task->result, "", task->address.node()};
+    if (status.ok() && task->result != Errc::kOk) status = {task->result, explain(task->result), task->address.node()};
   }
   return status;
 }
@@ -93,9 +98,18 @@ Status Runtime::run(ThreadState& thread, Task& task) {
     protocol_.submit(lines_->ref(task.address), task);
     flush();
   }
-  if (task.done.load(std::memory_order_acquire)) return task.result == Errc::kOk ? Status() : Status(task.result);
   Task* tasks[] = {&task};
   return finish(thread, tasks);
+}
+
+/// A lock of the thread that covers the line of this address, or nullptr. (All that cover one line have one mode.)
+const HeldLock* Runtime::lock_over(const ThreadState& thread, GlobalAddress address) const noexcept {
+  const std::uint64_t mask = options_.line_bytes - 1;
+  const auto found = std::find_if(thread.held.begin(), thread.held.end(), [&](const HeldLock& held) {
+    return (held.address.bits() & ~mask) <= address.bits() &&
+           address.bits() <= ((held.address.bits() + held.bytes - 1) | mask);
+  });
+  return found == thread.held.end() ? nullptr : &*found;
 }
 
 /// A thread whose slow reads follow each other is read ahead for: a window that doubles while it goes on and is closed
@@ -128,44 +142,66 @@ Status Runtime::read(GlobalAddress address, std::byte* into, std::uint64_t bytes
   if (const Status status = check_range(address, bytes); !status.ok()) return status;
   ThreadState& thread = threads_.current();
   while (bytes > 0) {
-    // Task is not movable (it is linked into queues), so the room for a batch of them is raw.
-    alignas(Task) std::byte room[kMaxTasks * sizeof(Task)];
-    std::array<Task*, kMaxTasks> tasks;
-    std::size_t count = 0;
-    const GlobalAddress first = address;
-    while (bytes > 0 && count < kMaxTasks) {
-      const Piece piece = next_piece(address, bytes, options_.line_bytes);
-      if (read_hit(lines_->table(), *thread.slot, piece, into)) {
-        count_hit(thread, piece.address);
-      } else {
-        tasks[count] = new (room + count * sizeof(Task))
-            Task(OpKind::kRead, Action::kCopyOut, piece.address, piece.bytes, into, &thread);
-        ++count;
-      }
+    const Piece piece = next_piece(address, bytes, options_.line_bytes);
+    if (read_hit(lines_->table(), *thread.slot, piece, into)) {
+      count_hit(thread, piece.address);
       address += piece.bytes;
       into += piece.bytes;
       bytes -= piece.bytes;
+      continue;
     }
-    if (count == 0) continue;
-    const NodeId home = first.node();
-    if (is_dead(home)) return {Errc::kNodeDied, "the home of the address is gone", home};
-    {
-      base::MutexLock lock(mutex_);
-      if (fabric_->maybe_pending()) progress();
-      for (std::size_t i = 0; i < count; ++i) {
-        const LineRef ref = lines_->ref(tasks[i]->address);
-        if ((coherence::Protocol::permission(ref) & kReadable) == 0) counters_->read_misses.add();
-        protocol_.submit(ref, *tasks[i]);
-      }
-      if (home != self_ && options_.read_ahead_lines > 0) {
-        const std::uint64_t mask = options_.line_bytes - 1;
-        read_ahead(thread, GlobalAddress(tasks[0]->address.bits() & ~mask), ((address.bits() - 1) | mask) + 1);
-      }
-      flush();
-    }
-    if (const Status status = finish(thread, {tasks.data(), count}); !status.ok()) return status;
-    remember(thread, address - 1);
+    std::uint64_t taken = 0;
+    if (const Status status = read_missed(thread, address, into, bytes, &taken); !status.ok()) return status;
+    address += std::int64_t(taken);
+    into += taken;
+    bytes -= taken;
   }
+  return {};
+}
+
+/// Reads the next lines of a range under the engine lock: those that are here at once, for the rest one request each,
+/// all under way together. `taken`: how many bytes it has read.
+Status Runtime::read_missed(ThreadState& thread, GlobalAddress address, std::byte* into, std::uint64_t bytes,
+                            std::uint64_t* taken) {
+  const NodeId home = address.node();
+  if (is_dead(home)) return {Errc::kNodeDied, "the home of the address is gone", home};
+  // Task is not movable (it is linked into queues), so the room for a batch of them is raw.
+  alignas(Task) std::byte room[kMaxTasks * sizeof(Task)];
+  std::array<Task*, kMaxTasks> tasks;
+  std::size_t count = 0;
+  GlobalAddress at = address;
+  const GlobalAddress end = address + std::int64_t(bytes);
+  {
+    base::MutexLock lock(mutex_);
+    if (fabric_->maybe_pending()) progress();
+    while (at < end && count < kMaxTasks) {
+      const Piece piece = next_piece(at, std::uint64_t(end - at), options_.line_bytes);
+      const LineRef ref = lines_->ref(at);
+      Task* task = new (room + count * sizeof(Task))
+          Task(OpKind::kRead, Action::kCopyOut, at, piece.bytes, into + (at - address), &thread);
+      const bool here = (coherence::Protocol::permission(ref) & kReadable) != 0;
+      if (here && ref.line->cold == 0) {
+        perform(ref, *task);
+        coherence::Protocol::publish_access(ref);
+      } else {
+        if (!here) counters_->read_misses.add();
+        task->under_lock = lock_over(thread, at) != nullptr;
+        tasks[count++] = task;
+        protocol_.submit(ref, *task);
+      }
+      at += piece.bytes;
+    }
+    if (home != self_ && options_.read_ahead_lines > 0) {
+      const std::uint64_t mask = options_.line_bytes - 1;
+      read_ahead(thread, GlobalAddress(address.bits() & ~mask), ((at.bits() - 1) | mask) + 1);
+    }
+    flush();
+  }
+  *taken = std::uint64_t(at - address);
+  if (count > 0) {
+    if (const Status status = finish(thread, {tasks.data(), count}); !status.ok()) return status;
+  }
+  remember(thread, at - 1);
   return {};
 }
 
@@ -181,6 +217,7 @@ void Runtime::count_hit(ThreadState& thread, GlobalAddress address) {
 
 /// The line of a slow access: the next access of a sequential thread is a hit in it.
 void Runtime::remember(ThreadState& thread, GlobalAddress address) {
+  if (!threads_.owns_globals()) return;
   const detail::Found found = detail::find_line(lines_->table(), address.bits());
   detail::remember_line(*thread.slot, found.word, found.base);
 }

@@ -1,6 +1,6 @@
 // Allocation here and on other nodes, and the barrier: what nodes ask of each other beyond lines.
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
 #include "base/log.hpp"
 #include "runtime/runtime.hpp"
@@ -24,6 +24,7 @@ Status Runtime::call(NodeId node, Kind kind, std::uint64_t argument, Call& call)
   if (is_dead(node)) return {Errc::kNodeDied, "the node asked is gone", node};
   ThreadState& thread = threads_.current();
   call.thread = &thread;
+  call.node = node;
   std::uint64_t number = 0;
   {
     base::MutexLock lock(mutex_);
@@ -76,10 +77,11 @@ void Runtime::handle_call(const wire::Message& message, NodeId from) {
 }
 
 /// Receive AllocateReply or FreeReply: hand it to the thread that asked. One that has given up is not there any more.
-void Runtime::handle_reply(const wire::Message& message) {
+void Runtime::handle_reply(const wire::Message& message, NodeId from) {
   const auto found = calls_.find(message.line);
   if (found == calls_.end()) return;
   Call& call = *found->second;
+  if (call.node != from) return cut_off(from, "an answer to what another node was asked");
   ThreadState* thread = call.thread;
   call.value = message.argument;
   call.code = message.slots[kCodeAt] <= std::uint32_t(Errc::kAlreadyExists) ? message.slots[kCodeAt]
@@ -103,7 +105,13 @@ Result<GlobalAddress> Runtime::allocate_on(NodeId node, std::uint64_t bytes, boo
   if (const Status status = call(node, Kind::kAllocate, bytes, request); !status.ok()) return status;
   if (request.code != 0) return {Errc(request.code), kNoMemory, node};
   *fresh = request.fresh;
-  return GlobalAddress(request.value);
+  const GlobalAddress address(request.value);
+  if (address.node() != node || !lines_->contains(address, bytes)) {
+    base::MutexLock lock(mutex_);
+    cut_off(node, "it gave memory that it does not have");
+    return {Errc::kNodeDied, "the node asked gave memory that it does not have", node};
+  }
+  return address;
 }
 
 Result<GlobalAddress> Runtime::allocate(std::uint64_t bytes, const Placement& placement) {
@@ -163,14 +171,19 @@ Status Runtime::free(GlobalAddress address) {
 
 // ---- the barrier: everyone tells node 0, node 0 tells everyone ----
 
-void Runtime::handle_barrier(const wire::Message& message, NodeId) {
+void Runtime::handle_barrier(const wire::Message& message, NodeId from) {
   if (message.kind == Kind::kBarrierRelease) {
+    const bool next = message.argument == barrier_released_.load(std::memory_order_relaxed) + 1;
+    if (from != 0 || !next || message.argument > barrier_round_) return cut_off(from, "a barrier that nobody is in");
     barrier_released_.store(message.argument, std::memory_order_release);
     notify_all();
     return;
   }
-  if (self_ != 0 || ++barrier_arrivals_[message.argument] < nodes_) return;
-  barrier_arrivals_.erase(message.argument);
+  barrier_reached_.resize(nodes_, 0);
+  if (self_ != 0 || message.argument != barrier_reached_[from] + 1) return cut_off(from, "a barrier out of turn");
+  barrier_reached_[from] = message.argument;
+  const std::uint64_t all = *std::min_element(barrier_reached_.begin(), barrier_reached_.end());
+  if (all < message.argument) return;
   wire::Message release;
   release.kind = Kind::kBarrierRelease;
   release.argument = message.argument;
@@ -185,21 +198,29 @@ Status Runtime::barrier(std::chrono::milliseconds timeout) {
   std::uint64_t round = 0;
   {
     base::MutexLock lock(mutex_);
-    round = ++barrier_round_;
-    wire::Message arrive;
-    arrive.kind = Kind::kBarrierArrive;
-    arrive.argument = round;
-    if (self_ == 0) {
-      handle_barrier(arrive, 0);
-    } else {
-      call_home(0, arrive);
+    // This node has arrived once for the barrier that its last call gave up: a second arrival would count for the next.
+    if (!std::exchange(barrier_given_up_, false)) {
+      wire::Message arrive;
+      arrive.kind = Kind::kBarrierArrive;
+      arrive.argument = ++barrier_round_;
+      if (self_ == 0) {
+        handle_barrier(arrive, 0);
+      } else {
+        call_home(0, arrive);
+      }
+      flush();
     }
-    flush();
+    round = barrier_round_;
   }
   ThreadState& thread = threads_.current();
   const auto deadline = Clock::now() + std::min(timeout, std::chrono::milliseconds(std::chrono::hours(24)));
-  return wait(thread, 0, deadline,
-              [&] { return barrier_released_.load(std::memory_order_acquire) >= round; });
+  const Status status = wait(thread, 0, deadline,
+                             [&] { return barrier_released_.load(std::memory_order_acquire) >= round; });
+  if (!status.ok()) {
+    base::MutexLock lock(mutex_);
+    barrier_given_up_ = barrier_given_up_ || round == barrier_round_;
+  }
+  return status;
 }
 
 }  // namespace atoll::runtime

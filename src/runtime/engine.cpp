@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <thread>
 
 #include "base/check.hpp"
 #include "base/log.hpp"
@@ -25,6 +26,7 @@ namespace {
 constexpr std::uint8_t kBiasStep = 4;      // for each time that a line is taken away;
 constexpr std::uint8_t kBiasLimit = 16;    // from here on it is fenced
 constexpr std::uint32_t kEvictBatch = 64;  // one barrier for so many
+constexpr std::chrono::microseconds kStandBy{50};
 
 /// Does a message of this kind take a permission from threads of the node that receives it?
 bool takes_away(Kind kind) noexcept {
@@ -169,7 +171,8 @@ void Runtime::withdraw_for(std::span<const wire::Message> messages) {
 
 bool Runtime::take_slot(const LineRef& ref) {
   std::uint32_t slot = slots_->take(ref.address);
-  if (slots_->free_count() < std::min(kEvictBatch / 2, slots_->size() / 16) && !evicting_) {
+  const std::uint32_t low = std::max(1u, std::min(kEvictBatch / 2, slots_->size() / 16));
+  if (slots_->free_count() + returning_ < low && !evicting_) {
     (void)evict_some(std::min(kEvictBatch, std::max(1u, slots_->size() / 8)));
     if (slot == memory::kNoSlot) slot = slots_->take(ref.address);
   }
@@ -184,31 +187,29 @@ bool Runtime::take_slot(const LineRef& ref) {
 }
 
 void Runtime::release_slot(const LineRef& ref) noexcept {
+  const coherence::CacheState state = ref.state();
+  if (state == coherence::CacheState::kDirtyToInvalid || state == coherence::CacheState::kLeftToInvalid) --returning_;
   slots_->release(ref.line->slot - 1);
   ref.line->slot = 0;
   counters_->cache_lines_used.set(slots_->used());
 }
 
-/// Looks at slots from a random one on. A line that threads can hit is hidden from them, so that the next use shows
-/// itself in the slow path; one that is still hidden at the second look is given back. That is a clock whose reference
-/// bit costs a hit nothing. All that go share one barrier. Returns how many it started to give back.
+/// Looks at slots from a random one on, a bounded number of them. A line that threads can hit is hidden from them, so that
+/// the next use shows itself in the slow path; one that is still hidden at the second look is given back. That is a
+/// clock whose reference bit costs a hit nothing. All that go share one barrier. Returns how many it gives back.
 std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
   evicting_ = true;
   std::vector<LineRef> victims;
   std::vector<const HotWord*> words;
-  bool all_locked = true;
   bool barrier = false;
   std::uint32_t slot = slots_->random_slot();
-  for (std::uint32_t seen = 0; seen < 2 * slots_->size() && victims.size() < wanted; ++seen) {
+  const std::uint32_t most = std::min(2 * slots_->size(), 16 * kEvictBatch);
+  for (std::uint32_t seen = 0; seen < most && victims.size() < wanted; ++seen) {
     slot = slot + 1 == slots_->size() ? 0 : slot + 1;
     const GlobalAddress address = slots_->occupant(slot);
-    if (!address) {
-      all_locked = false;
-      continue;
-    }
+    if (!address) continue;
     const LineRef ref = lines_->ref(address);
     const bool locked = !coherence::lock_fits(ref.line->lock.load(std::memory_order_relaxed), true);
-    if (!locked) all_locked = false;
     if (locked || ref.line->cold != 0 || !Protocol::is_quiet(ref)) continue;
     if (ref.word->access() != 0) {
       if (!threads_.is_recent(ref.word)) ref.word->set_access(0);
@@ -231,21 +232,39 @@ std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
     const bool dirty = ref.state() == coherence::CacheState::kDirty;
     if (!protocol_.evict(ref)) continue;  // a thread has locked it in between
     ++started;
+    if (dirty) ++returning_;
     (dirty ? counters_->evictions_dirty : counters_->evictions_clean).add();
   }
-  cache_locked_ = all_locked;
   evicting_ = false;
   return started;
 }
 
-/// Lines that found no slot: makes room and asks for them again. Says so when every slot is locked.
+/// Is there nothing to wait for, because locks hold every slot? A look at all of them: only for who finds no slot.
+bool Runtime::all_slots_locked() {
+  for (std::uint32_t slot = 0; slot < slots_->size(); ++slot) {
+    const GlobalAddress address = slots_->occupant(slot);
+    if (!address) return false;
+    if (coherence::lock_fits(lines_->ref(address).line->lock.load(std::memory_order_relaxed), true)) return false;
+  }
+  return true;
+}
+
+/// Lines that found no slot: makes room and asks for them again, as many as there is room for. When locks hold every
+/// slot nothing will ever come, and who waits is told.
 void Runtime::retry_starved() {
   if (starved_.empty()) return;
-  if (slots_->free_count() == 0) (void)evict_some(kEvictBatch);
   std::vector<GlobalAddress> again;
   again.swap(starved_);
-  for (const GlobalAddress address : again) protocol_.pursue(lines_->ref(address));
-  cache_full_.store(!starved_.empty() && cache_locked_, std::memory_order_relaxed);
+  std::size_t next = 0;
+  if (slots_->free_count() == 0 && returning_ == 0 && evict_some(kEvictBatch) == 0) {
+    if (++fruitless_ % 64 == 0 && all_slots_locked()) {
+      for (; next < again.size(); ++next) protocol_.give_up(lines_->ref(again[next]), Errc::kCacheFull);
+    }
+  } else {
+    fruitless_ = 0;
+  }
+  while (next < again.size() && slots_->free_count() > 0) protocol_.pursue(lines_->ref(again[next++]));
+  starved_.insert(starved_.end(), again.begin() + std::ptrdiff_t(next), again.end());
 }
 
 // ---- operations ----
@@ -280,6 +299,9 @@ void Runtime::perform(const LineRef& ref, coherence::Op& op) {
         (*task.function)({bytes, task.bytes}, task.arguments);
       } catch (const std::exception& error) {
         spdlog::error("a function for atomic() threw: {}", error.what());
+        task.code_from_function = Errc::kInvalidArgument;
+      } catch (...) {
+        spdlog::error("a function for atomic() threw something that is no std::exception");
         task.code_from_function = Errc::kInvalidArgument;
       }
       break;
@@ -334,6 +356,7 @@ std::uint32_t Runtime::progress() {
       }
     }
     if (count == 0) break;
+    for (std::uint32_t i = 0; i < count; ++i) prefetch_for(batch[i]);
     withdraw_for({batch.data(), count});
     for (std::uint32_t i = 0; i < count; ++i) dispatch(batch[i], from[i]);
     total += count;
@@ -345,13 +368,28 @@ std::uint32_t Runtime::progress() {
   return total;
 }
 
+/// What a message will touch is in nobody's cache, as a rule: fetched all at once it costs one miss and not five.
+void Runtime::prefetch_for(const wire::Message& message) const {
+  if (!wire::is_line_kind(message.kind)) return;
+  const GlobalAddress address(message.line);
+  const detail::Found found = detail::find_line(lines_->table(), address.bits());
+  __builtin_prefetch(found.line, 1);
+  __builtin_prefetch(found.word, 1);
+  if (address.node() != self_) return;
+  lines_->prefetch_directory(address);
+  if (message.kind != Kind::kGetShared && message.kind != Kind::kGetExclusive) return;
+  const std::byte* data = segment_.memory() + address.offset();
+  for (std::uint32_t at = 0; at < options_.line_bytes; at += 64) __builtin_prefetch(data + at, 0);
+  fabric_->prefetch_slot(message.requester, message.slots[0]);
+}
+
 void Runtime::dispatch(const wire::Message& message, NodeId from) {
   if (!wire::is_line_kind(message.kind)) {
     switch (message.kind) {
       case Kind::kAllocate:
       case Kind::kFree: return handle_call(message, from);
       case Kind::kAllocateReply:
-      case Kind::kFreeReply: return handle_reply(message);
+      case Kind::kFreeReply: return handle_reply(message, from);
       default: return handle_barrier(message, from);
     }
   }
@@ -369,37 +407,32 @@ void Runtime::cut_off(NodeId peer, const char* why) {
   dead_[peer].store(true, std::memory_order_relaxed);
   died_at_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   first_dead_.store(peer, std::memory_order_release);
+  notify_all();
 }
 
 void Runtime::serve_forever() {
   std::uint32_t drives_seen = drives_.load(std::memory_order_relaxed);
-  Clock::time_point idle_since = Clock::now();
+  bool crowded = false;
+  base::Backoff backoff(options_.spin_ns, options_.yield_us, crowded);
   while (!stopping_.load(std::memory_order_acquire)) {
-    const std::uint32_t drives = drives_.load(std::memory_order_relaxed);
-    if (drives != drives_seen) {
-      // Threads that wait drive the node themselves; look again a little later.
-      drives_seen = drives;
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-      idle_since = Clock::now();
-      continue;
-    }
     if ((fabric_->maybe_pending() || fabric_->has_backlog()) && mutex_.try_lock()) {
       const std::uint32_t worked = progress();
       mutex_.unlock();
       if (worked > 0 || fabric_->has_backlog()) {
-        idle_since = Clock::now();
+        backoff.reset();
         continue;
       }
     }
-    const auto idle = Clock::now() - idle_since;
-    if (idle < std::chrono::nanoseconds(options_.spin_ns)) {
-      __builtin_ia32_pause();
-    } else if (idle < std::chrono::microseconds(options_.yield_us)) {
-      ::sched_yield();
+    if (backoff.pause()) {
+      const std::uint32_t drives = drives_.load(std::memory_order_relaxed);
+      if (drives == drives_seen) continue;
+      // Threads that wait drive the node themselves; look again a little later.
+      drives_seen = drives;
+      std::this_thread::sleep_for(kStandBy);
     } else {
       fabric_->wait(1000);
-      idle_since = Clock::now();
     }
+    backoff.reset();
   }
 }
 

@@ -43,15 +43,11 @@ Status Runtime::lock_line(ThreadState& thread, GlobalAddress address, LockMode m
   if (lock_hit(line, *found.word, exclusive, &left_waiters)) return {};
   if (left_waiters) tell_unlocked(address);
   // The thread's own locks: a second read lock of a line needs no turn; anything else would wait for itself.
-  const std::uint64_t line_bytes = options_.line_bytes;
-  for (const HeldLock& held : thread.held) {
-    const bool covers = held.address.bits() < address.bits() + line_bytes &&
-                        ((held.address.bits() + held.bytes - 1) | (line_bytes - 1)) >= address.bits();
-    if (!covers) continue;
-    if (exclusive || held.mode == LockMode::kWrite) {
+  if (const HeldLock* held = lock_over(thread, address); held != nullptr) {
+    if (exclusive || held->mode == LockMode::kWrite || !coherence::take_lock(line.lock, false)) {
       return {Errc::kWouldDeadlock, "this thread holds a lock on the same line; locks cover whole lines"};
     }
-    if (coherence::take_lock(line.lock, false)) return {};
+    return {};
   }
   if ((line.lock.load(std::memory_order_relaxed) & ~std::uint32_t(detail::kLockWaiters)) != 0) {
     counters_->lock_waits.add();

@@ -57,9 +57,11 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
     most_slots = std::max(most_slots, std::uint32_t(mapped.cache_bytes() / options_.line_bytes));
   }
   for (NodeId node = 0; node < nodes_; ++node) extents[node].memory_bytes = memory_bytes_[node];
+  if (!threads_.owns_globals()) own_homes_ = std::make_unique<detail::Home[]>(65536);
   lines_ = std::make_unique<memory::LineMap>(self_, options_.line_bytes, extents, segment_.memory(),
-                                             segment_.directory(), !threads_.has_barrier());
-  threads_.set_table(lines_->table());
+                                             segment_.directory(), !threads_.has_barrier(),
+                                             own_homes_ != nullptr ? own_homes_.get() : detail::g_homes);
+  threads_.set_line_mask(options_.line_bytes - 1);
   limits_ = {nodes_, self_, epoch_, options_.line_bytes, most_slots, memory_bytes_.data()};
   {
     base::MutexLock lock(mutex_);
@@ -84,6 +86,7 @@ Runtime::~Runtime() {
   fabric_->wake_self();
   if (service_.joinable()) service_.join();
   membership_.reset();  // no callbacks from here on
+  threads_.forget_lines();
 }
 
 bool Runtime::is_dead(NodeId node) const noexcept {

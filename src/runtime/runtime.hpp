@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "atoll/node.hpp"
+#include "base/backoff.hpp"
 #include "base/mutex.hpp"
 #include "cluster/membership.hpp"
 #include "coherence/protocol.hpp"
@@ -67,6 +68,7 @@ class Runtime final : private coherence::Env {
  private:
   using Clock = std::chrono::steady_clock;
   using LineRef = coherence::LineRef;
+  static constexpr std::uint64_t kSleepSlice_us = 50'000;  // a sleeper looks this often whether a node has died
   static constexpr std::uint32_t kBatch = 16;  // messages taken from the fabric before they are worked on
 
   // ---- engine.cpp: the core's environment; all under mutex_ ----
@@ -94,12 +96,14 @@ class Runtime final : private coherence::Env {
   void calm(const LineRef& ref) ATOLL_REQUIRES(mutex_);
   void count_hit(ThreadState& thread, GlobalAddress address);
   void withdraw_for(std::span<const wire::Message> messages) ATOLL_REQUIRES(mutex_);
+  void prefetch_for(const wire::Message& message) const;
   void dispatch(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
   void cut_off(NodeId peer, const char* why) ATOLL_REQUIRES(mutex_);
   void call_home(NodeId to, wire::Message message) ATOLL_REQUIRES(mutex_);
   void serve_forever();
   [[nodiscard]] std::uint32_t evict_some(std::uint32_t wanted) ATOLL_REQUIRES(mutex_);
   void retry_starved() ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] bool all_slots_locked();
 
   // ---- wait.cpp ----
   /// Waits until `done()`, driving progress. The status says why it ended if `done()` is not true. `on`: a node whose
@@ -113,9 +117,12 @@ class Runtime final : private coherence::Env {
 
   // ---- access.cpp ----
   Status check_range(GlobalAddress address, std::uint64_t bytes) const noexcept;
+  [[nodiscard]] const HeldLock* lock_over(const ThreadState& thread, GlobalAddress address) const noexcept;
   Status run(ThreadState& thread, Task& task);
   Status fence_writes(ThreadState& thread);
   Status finish(ThreadState& thread, std::span<Task* const> tasks);
+  Status read_missed(ThreadState& thread, GlobalAddress address, std::byte* into, std::uint64_t bytes,
+                     std::uint64_t* taken);
   Status write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes);
   void read_ahead(ThreadState& thread, GlobalAddress first, std::uint64_t end) ATOLL_REQUIRES(mutex_);
   void remember(ThreadState& thread, GlobalAddress address);
@@ -132,6 +139,7 @@ class Runtime final : private coherence::Env {
   struct Call {  // a request to another node's allocator, or the barrier
     std::atomic<bool> done{false};
     ThreadState* thread = nullptr;
+    NodeId node = 0;  // who was asked
     std::uint64_t value = 0;
     std::uint32_t code = 0;
     bool fresh = false;
@@ -139,7 +147,7 @@ class Runtime final : private coherence::Env {
   Result<GlobalAddress> allocate_on(NodeId node, std::uint64_t bytes, bool* fresh);
   Status call(NodeId node, wire::Kind kind, std::uint64_t argument, Call& call);
   void handle_call(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
-  void handle_reply(const wire::Message& message) ATOLL_REQUIRES(mutex_);
+  void handle_reply(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
   void handle_barrier(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
   [[nodiscard]] std::uint64_t free_bytes_of(NodeId node) const noexcept;
 
@@ -151,11 +159,12 @@ class Runtime final : private coherence::Env {
   memory::Segment segment_;
   std::vector<memory::Segment> peer_segments_;  // [self_] is empty
   std::vector<std::uint64_t> memory_bytes_;     // per node
+  ThreadRegistry threads_;
+  std::unique_ptr<detail::Home[]> own_homes_;  // where detail::g_homes belongs to another node of the process
   std::unique_ptr<memory::LineMap> lines_;
   std::unique_ptr<fabric::Fabric> fabric_;
   wire::Limits limits_;
   metrics::Counters* counters_ = nullptr;
-  ThreadRegistry threads_;
 
   base::Mutex mutex_;
   coherence::Protocol protocol_{*this};  // all of these are guarded by mutex_
@@ -166,16 +175,17 @@ class Runtime final : private coherence::Env {
   std::unique_ptr<WritePool> writes_;
   std::vector<GlobalAddress> starved_;  // lines that wait for a slot
   bool evicting_ = false;
-  bool cache_locked_ = false;           // the last search found every slot locked
+  std::uint32_t returning_ = 0;         // dirty lines given back whose slots are not free yet
+  std::uint32_t fruitless_ = 0;         // searches for a slot in a row that found none
   std::unordered_map<std::uint64_t, Call*> calls_;
   std::uint64_t next_call_ = 1;
   std::map<std::string, AtomicFunction, std::less<>> functions_;
-  std::uint64_t barrier_round_ = 0;                     // this node's
-  std::map<std::uint64_t, std::uint32_t> barrier_arrivals_;  // node 0: by round
+  std::uint64_t barrier_round_ = 0;              // this node's
+  bool barrier_given_up_ = false;                // the last call for it ended early; the next goes on with it
+  std::vector<std::uint64_t> barrier_reached_;   // node 0: the round that each node has reached
 
   std::atomic<std::uint64_t> barrier_released_{0};
   std::atomic<std::uint32_t> drives_{0};  // bumped by every thread that drives progress while it waits
-  std::atomic<bool> cache_full_{false};   // operations wait for a slot and every slot is locked
   std::atomic<bool> stopping_{false};
   std::atomic<bool> master_lost_{false};
   std::vector<std::atomic<bool>> dead_;
@@ -186,35 +196,24 @@ class Runtime final : private coherence::Env {
 
 template <typename Done>
 Status Runtime::wait(ThreadState& thread, NodeId on, Clock::time_point deadline, Done done) {
-  const Clock::time_point start = Clock::now();
-  const auto spin_until = start + std::chrono::nanoseconds(options_.spin_ns);
-  const auto yield_until = start + std::chrono::microseconds(options_.yield_us);
-  for (std::uint32_t round = 1; !done(); ++round) {
+  base::Backoff backoff(options_.spin_ns, options_.yield_us, thread.crowded);
+  while (!done()) {
     // Now and then without a reason: lines that wait for a slot, messages that wait for room.
-    if ((fabric_->maybe_pending() || round % 64 == 0) && mutex_.try_lock()) {
+    if ((fabric_->maybe_pending() || backoff.looked()) && mutex_.try_lock()) {
       drives_.fetch_add(1, std::memory_order_relaxed);
       progress();
       mutex_.unlock();
       if (done()) return {};
     }
-    const Clock::time_point now = Clock::now();
-    if (now < spin_until) {
-      __builtin_ia32_pause();
-      continue;
-    }
-    if (const Status status = why_to_give_up(on, now, deadline); !status.ok()) {
+    const bool awake = backoff.pause();
+    if (!backoff.looked()) continue;
+    if (const Status status = why_to_give_up(on, backoff.now(), deadline); !status.ok()) {
       return done() ? Status() : status;
     }
-    if (now < yield_until) {
-      std::this_thread::yield();
-      continue;
-    }
-    if (cache_full_.load(std::memory_order_relaxed)) {
-      return {Errc::kCacheFull, "every cache slot is held by a lock: unlock some, or join with a larger cache"};
-    }
+    if (awake) continue;
     const std::uint32_t ticket = thread.bell.load(std::memory_order_acquire);
     thread.sleeping.store(1, std::memory_order_seq_cst);
-    if (!done()) base::futex_wait(thread.bell, ticket, 50'000, base::FutexScope::kProcess);
+    if (!done()) base::futex_wait(thread.bell, ticket, kSleepSlice_us, base::FutexScope::kProcess);
     thread.sleeping.store(0, std::memory_order_seq_cst);
   }
   return {};

@@ -39,10 +39,13 @@ struct ThreadState {
   std::uint64_t asked_until = 0;
   std::uint32_t window = 0;
   std::uint32_t fenced_hits = 0;
+  bool crowded = false;  // see base::Backoff
   std::uint64_t hits_before = 0;  // slot->hits when the thread came to this node
 
   /// Something that the thread may wait for has happened.
   void notify() noexcept {
+    // What has happened first, then the look at the sleeper; who goes to sleep does it the other way round.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     if (sleeping.load(std::memory_order_seq_cst) == 0) return;
     bell.fetch_add(1, std::memory_order_release);
     base::futex_wake(bell, 1, base::FutexScope::kProcess);

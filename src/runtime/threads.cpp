@@ -6,25 +6,24 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 #include "base/log.hpp"
 
 namespace atoll::detail {
-namespace {
-constexpr Home kNoHome{};
-constinit const auto kNoHomes = [] {
-  std::array<const Home*, 65536> homes{};
-  for (const Home*& home : homes) home = &kNoHome;
-  return homes;
-}();
-}  // namespace
-constinit const LineTable kEmptyTable{kNoHomes.data(), 0};
+constinit Home g_homes[65536];  // in memory that takes no room before it is used
 constinit thread_local ThreadSlot t_slot;
 }  // namespace atoll::detail
 
 namespace atoll::runtime {
 namespace {
+
+/// The thread hits nothing any more, neither through its memo nor through the table.
+void close(detail::ThreadSlot& slot) noexcept {
+  slot.guard.store(detail::ThreadSlot::kClosed, std::memory_order_relaxed);
+  slot.base.store(detail::ThreadSlot::kNoBase, std::memory_order_relaxed);
+  slot.word.store(nullptr, std::memory_order_relaxed);
+}
 
 int membarrier(int command) noexcept { return int(::syscall(SYS_membarrier, command, 0, 0)); }
 
@@ -34,6 +33,7 @@ struct Living {
   base::Mutex mutex;
   std::vector<ThreadRegistry*> registries ATOLL_GUARDED_BY(mutex);
   std::uint64_t made ATOLL_GUARDED_BY(mutex) = 0;
+  bool globals_taken ATOLL_GUARDED_BY(mutex) = false;
 };
 Living& living() {
   static auto* instance = new Living;
@@ -51,7 +51,7 @@ struct ThreadExit {
   std::vector<Place> places;
 
   ~ThreadExit() {
-    detail::t_slot.table.store(&detail::kEmptyTable, std::memory_order_relaxed);
+    close(detail::t_slot);
     base::MutexLock lock(living().mutex);
     for (const Place& place : places) {
       for (ThreadRegistry* registry : living().registries) {
@@ -69,6 +69,7 @@ ThreadRegistry::ThreadRegistry() : has_barrier_(membarrier(MEMBARRIER_CMD_REGIST
   if (!has_barrier_) spdlog::info("membarrier(2) is not used: every access fences");
   base::MutexLock lock(living().mutex);
   number_ = ++living().made;
+  owns_globals_ = !std::exchange(living().globals_taken, true);
   living().registries.push_back(this);
 }
 
@@ -76,42 +77,35 @@ ThreadRegistry::~ThreadRegistry() {
   base::MutexLock lock(living().mutex);
   auto& registries = living().registries;
   registries.erase(std::find(registries.begin(), registries.end(), this));
-  base::MutexLock also(mutex_);
+  if (owns_globals_) living().globals_taken = false;
+}
+
+void ThreadRegistry::forget_lines() noexcept {
+  if (!owns_globals_) return;
+  base::MutexLock lock(mutex_);
   for (const auto& thread : threads_) {
-    if (thread->slot->table.load(std::memory_order_relaxed) != table_) continue;
-    // The thread may not notice that the node is gone: it must find nothing through what it remembers of it.
-    thread->slot->table.store(&detail::kEmptyTable, std::memory_order_relaxed);
-    __atomic_store_n(&thread->slot->base, detail::ThreadSlot::kNoBase, __ATOMIC_RELAXED);
+    close(*thread->slot);
   }
 }
 
+constinit thread_local std::uint64_t ThreadRegistry::t_number = 0;
 constinit thread_local ThreadState* ThreadRegistry::t_state = nullptr;
 
 ThreadState& ThreadRegistry::enter() {
   detail::ThreadSlot& slot = detail::t_slot;
-  ThreadState* state = nullptr;
-  for (const ThreadExit::Place& place : t_exit.places) {
-    if (place.registry == this) state = place.state;
+  const auto place = std::find_if(t_exit.places.begin(), t_exit.places.end(),
+                                  [this](const ThreadExit::Place& p) { return p.registry == number_; });
+  if (place != t_exit.places.end()) {
+    t_state = place->state;
+  } else {
+    t_state = &add(slot);
+    t_exit.places.push_back({number_, t_state});
   }
-  if (state == nullptr) {
-    base::MutexLock lock(mutex_);
-    if (spare_.empty()) spare_.push_back(std::make_unique<ThreadState>());
-    threads_.push_back(std::move(spare_.back()));
-    spare_.pop_back();
-    state = threads_.back().get();
-    state->slot = &slot;
-    state->hits_before = slot.hits;
-    state->held.clear();
-    state->window = 0;
-    t_exit.places.push_back({this, state});
-  }
-  // The memo belongs to one node at a time.
-  slot.base = detail::ThreadSlot::kNoBase;
-  slot.key = ~table_->line_mask | 7;
-  slot.word.store(nullptr, std::memory_order_relaxed);
-  slot.table.store(table_, std::memory_order_relaxed);
-  t_state = state;
-  return *state;
+  close(slot);
+  slot.key = ~line_mask_ | 7;
+  if (owns_globals_) slot.guard.store(7, std::memory_order_relaxed);
+  t_number = number_;
+  return *t_state;
 }
 
 ThreadState& ThreadRegistry::add(detail::ThreadSlot& slot) {

@@ -23,13 +23,17 @@ class ThreadRegistry {
   ThreadRegistry();
   ~ThreadRegistry();
 
-  /// Where registered threads look lines up. REQUIRES: called once, before `current`.
-  void set_table(const detail::LineTable& table) noexcept { table_ = &table; }
+  /// Is this the node whose lines stand in detail::g_homes? The first of a process is.
+  [[nodiscard]] bool owns_globals() const noexcept { return owns_globals_; }
+  /// How large the lines are. REQUIRES: called once, before `current`.
+  void set_line_mask(std::uint64_t line_mask) noexcept { line_mask_ = line_mask; }
   /// The calling thread, registered if it was not yet.
   ThreadState& current() {
-    if (detail::t_slot.table.load(std::memory_order_relaxed) == table_) [[likely]] return *t_state;
+    if (t_number == number_) [[likely]] return *t_state;
     return enter();
   }
+  /// The node is going: no thread hits its lines any more.
+  void forget_lines() noexcept;
   /// Is membarrier(2) there? If not, every line must be fenced.
   [[nodiscard]] bool has_barrier() const noexcept { return has_barrier_; }
   /// Makes the hazard stores of all threads visible, and ours of the access bytes to them.
@@ -45,20 +49,19 @@ class ThreadRegistry {
 
  private:
   friend struct ThreadExit;
-  static constinit thread_local ThreadState* t_state;  // of the node that detail::t_slot.table belongs to
+  static constinit thread_local std::uint64_t t_number;  // the registry that this thread last used
+  static constinit thread_local ThreadState* t_state;    // and its record there
   ThreadState& enter();
   ThreadState& add(detail::ThreadSlot& slot);
   void remove(ThreadState& state) noexcept;
 
-  const detail::LineTable* table_ = nullptr;
-  std::uint64_t number_ = 0;  // unlike the address, never used again
+  std::uint64_t line_mask_ = 0;
+  std::uint64_t number_ = 0;  // unlike the address, never used again; 0 is none
+  bool owns_globals_ = false;
   bool has_barrier_;
   base::Mutex mutex_;
   std::vector<std::unique_ptr<ThreadState>> threads_ ATOLL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<ThreadState>> retired_ ATOLL_GUARDED_BY(mutex_);  // of threads that have exited
-  // Of threads that have exited. Used again, never freed: whoever completed such a thread's last operation may be just
-  // about to ring its bell.
-  std::vector<std::unique_ptr<ThreadState>> spare_ ATOLL_GUARDED_BY(mutex_);
   std::uint64_t retired_hits_ ATOLL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -59,12 +59,13 @@ def fragments_program(fragments: list) -> str:
     for e in fragments:
         source += f'#line {e.line} "{e.path.name}"\nstatic void example_{e.name}(atoll::Node& node) {{\n'
         source += f"  (void)node;\n#line {e.line} \"{e.path.name}\"\n{e.code}}}\n\n"
+    # A node that failed ends at once: leaving would wait for the others, who may wait for it.
     source += "int main(int, char** argv) {\n  const std::string_view name = argv[1];\n"
-    source += "  try {\n    atoll::Node node = atoll::join();\n"
+    source += "  atoll::Node node = atoll::join();\n  try {\n"
     for e in fragments:
         source += f'    if (name == "{e.name}") example_{e.name}(node);\n'
     source += "    node.barrier().or_throw();\n  } catch (const std::exception& error) {\n"
-    source += '    std::fprintf(stderr, "%s\\n", error.what());\n    return 1;\n  }\n}\n'
+    source += '    std::fprintf(stderr, "%s\\n", error.what());\n    std::_Exit(1);\n  }\n}\n'
     return source
 
 

@@ -1,6 +1,7 @@
 // The hit path: an access that finds its line here. See DESIGN in docs/architecture.md, "The hit path".
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -39,7 +40,7 @@ inline T load_word(const std::byte* at) noexcept {
   using Word = typename WordOf<sizeof(T)>::type;
   const Word word = __atomic_load_n(reinterpret_cast<const Word*>(at), __ATOMIC_RELAXED);
   T value;
-  std::memcpy(&value, &word, sizeof(T));
+  std::memcpy(static_cast<void*>(&value), &word, sizeof(T));  // void*: T may have constructors, as global_ptr has
   return value;
 }
 
@@ -66,10 +67,10 @@ struct Found {
   std::uint64_t base = 0;  // address of the line's first byte
 };
 inline Found find_line(const LineTable& table, std::uint64_t address) noexcept {
-  // The kind bits stand above the offset: an address that is not memory is beyond every home's bytes.
-  const Home& home = *table.homes[address >> GlobalAddress::kNodeShift];
-  if (address - home.base >= home.bytes) [[unlikely]] return {};
-  const std::uint64_t index = (address - home.base) >> home.line_shift;
+  // The kind bits stand above the offset: an address that is not memory is beyond every home's end.
+  const Home& home = table.homes[address >> GlobalAddress::kNodeShift];
+  if (address >= home.end) [[unlikely]] return {};
+  const std::uint64_t index = address >> home.line_shift;
   return {home.words + index, home.lines + index, address & ~table.line_mask};
 }
 
@@ -100,26 +101,24 @@ inline bool use_line(ThreadSlot& slot, const HotWord* line, std::uint64_t addres
 /// The next plain access of this thread to the line needs no walk.
 inline void remember_line(ThreadSlot& slot, const HotWord* line, std::uint64_t base) noexcept {
   slot.word.store(line, std::memory_order_relaxed);
-  slot.base = base;
+  slot.base.store(base, std::memory_order_relaxed);
 }
 
 /// The walk through the table for a line other than the last one.
 ///
 /// How few instructions this is decides the speed of random access: it sets how many misses of the processor's own
-/// caches are under way at once. So only an access to the first bytes of a line is remembered: a sequential reader
-/// comes by there, a random one hardly ever.
+/// caches are under way at once.
 template <std::uint8_t Need, std::size_t Bytes, typename Use>
-inline bool hit_by_table(ThreadSlot& slot, std::uint64_t address, Use&& use) noexcept {
-  const LineTable& table = *slot.table.load(std::memory_order_relaxed);
-  const Home& home = *table.homes[address >> GlobalAddress::kNodeShift];
-  const std::uint64_t offset = address - home.base;
-  if (offset >= home.bytes || (address & (Bytes - 1)) != 0) [[unlikely]] return false;
-  const HotWord* line = home.words + (offset >> home.line_shift);
+inline bool hit_by_table(ThreadSlot& slot, std::uint64_t base, std::uint64_t address, Use&& use) noexcept {
+  const std::uint64_t guard = slot.guard.load(std::memory_order_relaxed) >> std::countr_zero(8 / Bytes);
+  const Home& home = g_homes[address >> GlobalAddress::kNodeShift];
+  if (address >= home.end || (address & guard) != 0) [[unlikely]] return false;
+  const HotWord* line = home.words + (address >> home.line_shift);
   if (!use_plain_line<Need>(slot, line, address, use)) [[unlikely]] return false;
   // Hits are counted when a thread turns to another line, not at every access: a counter in memory is a chain of
   // store-to-load forwardings, several times as long as the access itself.
   count_hit(slot);
-  if ((address & table.line_mask) == 0) remember_line(slot, line, address);
+  remember_line(slot, line, base);
   return true;
 }
 
@@ -129,10 +128,11 @@ inline bool hit(std::uint64_t address, Use&& use) noexcept {
   ThreadSlot& slot = t_slot;
   // One comparison for "within the line" and "aligned": the key keeps the low bits that must be zero.
   const std::uint64_t key = Bytes == 8 ? slot.key : (slot.key & ~std::uint64_t{7}) | (Bytes - 1);
-  if ((address & key) == slot.base) [[likely]] {
+  const std::uint64_t base = address & key;
+  if (base == slot.base.load(std::memory_order_relaxed)) [[likely]] {
     return use_plain_line<Need>(slot, slot.word.load(std::memory_order_relaxed), address, use);
   }
-  return hit_by_table<Need, Bytes>(slot, address, use);
+  return hit_by_table<Need, Bytes>(slot, base, address, use);
 }
 
 }  // namespace atoll::detail

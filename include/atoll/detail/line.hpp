@@ -72,8 +72,10 @@ class HotWord {
   static constexpr auto kLoadOrder = std::memory_order_acquire;
 #endif
   void change(std::uint64_t distance, std::uint8_t access, bool fenced) noexcept {
-    word_.store(distance | (fenced ? kFencedMode | std::uint64_t(access) << kFencedShift : std::uint64_t(access)),
-                std::memory_order_seq_cst);
+    const std::uint64_t before = word_.load(std::memory_order_relaxed);
+    const std::uint64_t after = distance | (fenced ? kFencedMode | std::uint64_t(access) << kFencedShift
+                                                   : std::uint64_t(access));
+    if (after != before) word_.store(after, std::memory_order_seq_cst);  // it costs as much as a fence
   }
 
   std::atomic<std::uint64_t> word_{0};
@@ -107,39 +109,38 @@ struct alignas(32) Line {
 };
 static_assert(sizeof(Line) == 32);
 
-/// One home's memory, as seen from here: a word and a record for each of its lines.
+/// One home's memory, as seen from here: a word for each of its lines.
 struct Home {
-  HotWord* words = nullptr;
-  Line* lines = nullptr;
-  std::uint64_t base = 0;   // address of its first byte
-  std::uint64_t bytes = 0;  // what the node brought, 0 when there is no such node; what lies beyond is a bad address
+  HotWord* words = nullptr;      // displaced: that of an address is words[address >> line_shift]
+  std::uint64_t end = 0;         // the first address beyond what the node brought; 0 when there is no such node
   std::uint64_t line_shift = 0;  // log2 of the line's bytes
+  Line* lines = nullptr;         // displaced likewise
 };
 
-/// From an address to its line, by indexed loads: homes[node], then words[offset >> line_shift].
+/// From an address to its line, by two indexed loads: homes[node], then words[address >> line_shift].
 struct LineTable {
-  const Home* const* homes = nullptr;  // one for each of the 65536 values of a node id
-  std::uint64_t line_mask = 0;         // the line's bytes - 1
+  Home* homes = nullptr;        // one for each of the 65536 values of a node id; most are never touched
+  std::uint64_t line_mask = 0;  // the line's bytes - 1
 };
 
-/// The table of a thread that is not registered with any node: it finds nothing.
-extern const LineTable kEmptyTable;
-
-/// Per-thread state that a hit touches. `hazard` is read by those who take lines away, `table` is reset when the node
-/// goes; all else is the thread's own. The memo names the line used last and saves a sequential reader the table walk.
+/// The homes as the inlined hit path sees them: those of the process's node, at a fixed place.
 ///
-/// A process has one node, as a rule. Where it has several (tests), a thread hits lines through the node that it last
-/// missed with: any node's valid copy is the current one, but a thread that changes nodes must fence first to be sure of
-/// its own asynchronous writes.
+/// Where a process has several nodes (tests), this belongs to the first of them; threads of the others go through the
+/// slow path for everything.
+extern Home g_homes[65536];
+
+/// Per-thread state that a hit touches. `hazard` is read by those who take lines away, and what a node's end resets is
+/// atomic; all else is the thread's own. The memo names the line used last and saves a sequential reader the table walk.
 struct ThreadSlot {
   std::atomic<const HotWord*> hazard{nullptr};
-  std::atomic<const LineTable*> table{&kEmptyTable};
   std::atomic<const HotWord*> word{nullptr};  // memo; read by who looks for a line to evict
-  std::uint64_t base = kNoBase;               // memo: address of the line's first byte
-  std::uint64_t key = 0;                      // ~line_mask | 7: an address & key is the base if it is aligned and in the line
+  std::atomic<std::uint64_t> base{kNoBase};   // memo: address of the line's first byte
+  std::uint64_t key = 0;                      // ~line_mask | 7: an address & key is the base if aligned and in the line
+  std::atomic<std::uint64_t> guard{kClosed};  // bits that must not be in an address: 7, or all where g_homes is not ours
   std::uint64_t hits = 0;                     // counted by this thread, read by others as a guess
 
   static constexpr std::uint64_t kNoBase = ~std::uint64_t{0};
+  static constexpr std::uint64_t kClosed = ~std::uint64_t{0};
 };
 extern constinit thread_local ThreadSlot t_slot __attribute__((tls_model("initial-exec")));
 

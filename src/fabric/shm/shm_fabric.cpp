@@ -35,7 +35,7 @@ void ShmFabric::push(Peer& peer, const wire::Message& message) {
 
 void ShmFabric::send(NodeId to, const wire::Message& message) {
   Peer& peer = peers_[to];
-  if (peer.gone) return;
+  if (peer.gone.load(std::memory_order_relaxed)) return;
   if (peer.has_staged && continues(peer.staged, message, line_bytes_)) {
     peer.staged.slots[peer.staged.count++] = message.slots[0];
     return;
@@ -51,6 +51,11 @@ void ShmFabric::send(NodeId to, const wire::Message& message) {
 
 void ShmFabric::write_slot(NodeId to, std::uint32_t slot, const std::byte* line) {
   std::memcpy(peers_[to].parts.cache + std::uint64_t(slot) * line_bytes_, line, line_bytes_);
+}
+
+void ShmFabric::prefetch_slot(NodeId to, std::uint32_t slot) noexcept {
+  const std::byte* at = peers_[to].parts.cache + std::uint64_t(slot) * line_bytes_;
+  for (std::uint32_t i = 0; i < line_bytes_; i += 64) __builtin_prefetch(at + i, 1);
 }
 
 void ShmFabric::write_home(NodeId to, std::uint64_t offset, const std::byte* line) {
@@ -92,7 +97,7 @@ bool ShmFabric::poll(wire::Message& message, NodeId& from) {
   for (NodeId tried = 0; tried < count; ++tried) {
     const NodeId node = next_poll_;
     Peer& peer = peers_[node];
-    if (node != self_ && !peer.gone && peer.in.pop(message)) {
+    if (node != self_ && !peer.gone.load(std::memory_order_relaxed) && peer.in.pop(message)) {
       from = node;  // stay with this peer: its messages often come in groups
       return true;
     }
@@ -103,7 +108,8 @@ bool ShmFabric::poll(wire::Message& message, NodeId& from) {
 
 bool ShmFabric::maybe_pending() const noexcept {
   for (NodeId node = 0; node < peers_.size(); ++node) {
-    if (node != self_ && peers_[node].in.ready()) return true;
+    // Not who is gone: what stands in its ring is never taken out.
+    if (node != self_ && !peers_[node].gone.load(std::memory_order_relaxed) && peers_[node].in.ready()) return true;
   }
   return false;
 }
@@ -127,6 +133,7 @@ void ShmFabric::wake_self() noexcept {
 
 void ShmFabric::forget(NodeId peer) noexcept {
   peers_[peer].gone = true;
+  peers_[peer].has_staged = false;
   peers_[peer].overflow.clear();
 }
 

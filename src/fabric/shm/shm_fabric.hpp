@@ -29,6 +29,7 @@ class ShmFabric final : public Fabric {
 
   void send(NodeId to, const wire::Message& message) override;
   void write_slot(NodeId to, std::uint32_t slot, const std::byte* line) override;
+  void prefetch_slot(NodeId to, std::uint32_t slot) noexcept override;
   void write_home(NodeId to, std::uint64_t offset, const std::byte* line) override;
   void flush() override;
   [[nodiscard]] bool poll(wire::Message& message, NodeId& from) override;
@@ -46,7 +47,7 @@ class ShmFabric final : public Fabric {
     wire::Message staged;                // the last message, still open for more lines
     bool has_staged = false;
     bool sent = false;                   // since the last flush
-    bool gone = false;
+    std::atomic<bool> gone{false};
     std::deque<wire::Message> overflow;  // what the ring could not take
   };
   void push(Peer& peer, const wire::Message& message);

@@ -1,0 +1,68 @@
+// How to wait for something that mostly comes soon: spin, then give the CPU to others, then say that it is time to sleep.
+#pragma once
+
+#include <sched.h>
+
+#include <chrono>
+#include <cstdint>
+
+#include "atoll/detail/namespace.hpp"
+
+namespace atoll::base {
+
+inline void cpu_relax() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// One wait: call `pause` between looks at what is waited for, until it says false; then sleep.
+///
+/// It learns whether others want the CPU: a sched_yield that comes back at once says that nobody does, and then spinning
+/// costs nothing and notices sooner; one that takes long says that the machine is crowded, and then every step yields.
+///
+/// Thread-safety: one thread's own.
+class Backoff {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// `crowded`: what was learned, kept by the caller from one wait to the next.
+  Backoff(std::uint32_t spin_ns, std::uint32_t yield_us, bool& crowded) noexcept
+      : spin_(spin_ns), yield_(yield_us), crowded_(crowded) {}
+
+  /// What was waited for has come: the next wait begins anew. What was learned stays.
+  void reset() noexcept { rounds_ = 0; }
+  /// Has the wait come to the point where the clock was read? (Then `now` is that reading.)
+  [[nodiscard]] bool looked() const noexcept { return rounds_ % kRounds == 0; }
+  [[nodiscard]] Clock::time_point now() const noexcept { return now_; }
+
+  /// False when the time to spin and yield is over.
+  [[nodiscard]] bool pause() noexcept {
+    if (rounds_ == 0) start_ = Clock::now();
+    if (++rounds_ % kRounds != 0 && !crowded_) {
+      cpu_relax();
+      return true;
+    }
+    if (crowded_) rounds_ = kRounds;
+    now_ = Clock::now();
+    if (now_ - start_ < spin_) return true;
+    if (now_ - start_ >= yield_) return false;
+    ::sched_yield();
+    crowded_ = Clock::now() - now_ > kLongYield;
+    return true;
+  }
+
+ private:
+  static constexpr std::uint32_t kRounds = 256;
+  static constexpr std::chrono::nanoseconds kLongYield{1000};
+
+  std::chrono::nanoseconds spin_;
+  std::chrono::microseconds yield_;
+  std::uint32_t rounds_ = 0;
+  bool& crowded_;
+  Clock::time_point start_;
+  Clock::time_point now_;
+};
+
+}  // namespace atoll::base

@@ -1,0 +1,168 @@
+// The barrier, names, and what the statistics say.
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.hpp"
+#include "behaviour/together.hpp"
+
+namespace atoll::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Cluster : public Together {
+ protected:
+  static std::uint64_t sent(std::string_view kind) {
+    const Stats stats = node().stats();
+    for (std::uint8_t k = 0; k < stats.sent_by_kind.size(); ++k) {
+      if (message_kind_name(k) == kind) return stats.sent_by_kind[k];
+    }
+    ADD_FAILURE() << "no kind is called " << kind;
+    return 0;
+  }
+};
+
+TEST_F(Cluster, ABarrierWaitsForEverybody) {
+  const auto counter = shared_objects<std::uint64_t>(1, NodeId(count() - 1));
+  for (std::uint64_t round = 1; round <= 100; ++round) {
+    if (round % 10 == id()) std::this_thread::sleep_for(1ms);
+    ASSERT_TRUE(node().fetch_add(counter, 1).ok());
+    meet();
+    ASSERT_EQ(node().read(counter).value(), round * count());
+    meet();
+  }
+}
+
+TEST_F(Cluster, ABarrierIsAFence) {
+  const auto words = shared_objects<std::uint64_t>(4096 * 8);
+  for (std::int64_t i = id(); i < 200; i += count()) ASSERT_TRUE(node().write(words + i * 64, std::uint64_t(i)).ok());
+  meet();
+  for (std::int64_t i = 0; i < 200; ++i) ASSERT_EQ(node().read(words + i * 64).value(), std::uint64_t(i));
+}
+
+TEST_F(Cluster, ABarrierThatTimesOutIsGoneOnWith) {
+  ATOLL_NEEDS_NODES(2);
+  const auto flag = shared_objects<std::uint64_t>();
+  if (id() == 0) {
+    EXPECT_EQ(node().barrier(20ms).code(), Errc::kDeadline);
+    EXPECT_EQ(node().barrier(0ms).code(), Errc::kDeadline);
+    ASSERT_TRUE(node().exchange(flag, 1).ok());
+  }
+  while (node().read(flag).value() == 0) std::this_thread::sleep_for(1ms);
+  meet();
+  if (id() == 0) {
+    ASSERT_TRUE(node().exchange(flag, 2).ok());
+  }
+  meet();
+  EXPECT_EQ(node().read(flag).value(), 2u);
+}
+
+TEST_F(Cluster, NamesAreFoundWhenTheyArePublished) {
+  const GlobalAddress mine = node().allocate(8).value();
+  EXPECT_EQ(node().lookup("nobody publishes this", 30ms).status().code(), Errc::kDeadline);
+  EXPECT_EQ(node().lookup("nobody publishes this", 0ms).status().code(), Errc::kNotFound);
+  if (id() == 0) {
+    std::this_thread::sleep_for(50ms);
+    ASSERT_TRUE(node().write<std::uint64_t>(mine, 42).ok());  // seen by all who find the name
+    ASSERT_TRUE(node().publish("late", mine).ok());
+    EXPECT_TRUE(node().publish("late", mine).ok());
+    EXPECT_EQ(node().publish("late", mine + 8).code(), Errc::kAlreadyExists);
+  }
+  const GlobalAddress found = node().lookup("late", 2min).value();
+  EXPECT_EQ(found.node(), 0);
+  EXPECT_EQ(node().read<std::uint64_t>(found).value(), 42u);
+}
+
+TEST_F(Cluster, MessagesAreCountedByKind) {
+  ATOLL_NEEDS_NODES(2);
+  const std::uint64_t line = node().line_bytes();
+  const GlobalAddress at = node().allocate(8 * line, Placement::on(next())).value();
+  meet();
+  for (NodeId k = 0; k < count(); ++k) {
+    if (id() == k) {
+      const std::uint64_t shared_before = sent("GetShared"), exclusive_before = sent("GetExclusive"),
+                          upgrades_before = sent("Upgrade");
+      ASSERT_TRUE(node().read<std::uint64_t>(at).ok());
+      EXPECT_GE(sent("GetShared"), shared_before + 1);
+      ASSERT_TRUE(node().write<std::uint64_t>(at, 1, Consistency::kTso).ok());
+      EXPECT_EQ(sent("Upgrade"), upgrades_before + 1);
+      ASSERT_TRUE(node().write<std::uint64_t>(at + std::int64_t(7 * line), 1, Consistency::kTso).ok());
+      EXPECT_EQ(sent("GetExclusive") + sent("Upgrade"), exclusive_before + upgrades_before + 2);
+    }
+    meet();
+  }
+  const Stats stats = node().stats();
+  EXPECT_EQ(std::accumulate(stats.sent_by_kind.begin(), stats.sent_by_kind.end(), std::uint64_t{0}), stats.messages_sent);
+  EXPECT_GT(stats.messages_received, 0u);
+  EXPECT_GT(stats.misses(), 0u);
+  EXPECT_NE(stats.to_string().find("sent GetShared"), std::string::npos);
+}
+
+TEST_F(Cluster, GaugesFollowAllocations) {
+  const Stats before = node().stats();
+  EXPECT_GT(before.memory_bytes, 0u);
+  const GlobalAddress block = node().allocate(100'000, Placement::local()).value();
+  const Stats with = node().stats();
+  EXPECT_LE(with.memory_free_bytes + 100'000, before.memory_free_bytes);
+  EXPECT_EQ(with.allocations, before.allocations + 1);
+  ASSERT_TRUE(node().free(block).ok());
+  EXPECT_EQ(node().stats().memory_free_bytes, before.memory_free_bytes);
+  EXPECT_EQ(node().stats().frees, before.frees + 1);
+}
+
+/// The share of hits of `rounds` scans over `lines` lines of the next node, each touched once a scan.
+double hit_share(Node& node, GlobalAddress base, std::uint64_t lines, int rounds) {
+  const Stats before = node.stats();
+  for (int round = 0; round < rounds; ++round) {
+    for (std::uint64_t i = 0; i < lines; ++i) {
+      EXPECT_TRUE(node.read<std::uint64_t>(base + std::int64_t(i * node.line_bytes())).ok());
+    }
+  }
+  const Stats after = node.stats();
+  const auto hits = double(after.hits - before.hits);
+  // A line fetched ahead is a hit for who comes for it, but not what this test is about.
+  const auto misses = double(after.read_misses - before.read_misses + after.read_ahead_lines - before.read_ahead_lines);
+  return hits / (hits + misses);
+}
+
+TEST_F(Cluster, AWorkingSetThatFitsTheCacheStaysThere) {
+  ATOLL_NEEDS_NODES(2);
+  const std::uint64_t lines = node().stats().cache_lines * 3 / 4;
+  const GlobalAddress base = node().allocate(lines * node().line_bytes(), Placement::on(next())).value();
+  (void)hit_share(node(), base, lines, 3);  // warms up
+  EXPECT_GE(hit_share(node(), base, lines, 30), 0.99);
+  EXPECT_TRUE(node().free(base).ok());
+}
+
+/// A scan over twice the cache, again and again: the least recently used line is always the next one needed. Who evicts
+/// by that rule never hits.
+TEST_F(Cluster, AWorkingSetThatDoesNotFitDoesNotThrash) {
+  ATOLL_NEEDS_NODES(2);
+  const std::uint64_t lines = node().stats().cache_lines * 2;
+  const GlobalAddress base = node().allocate(lines * node().line_bytes(), Placement::on(next())).value();
+  (void)hit_share(node(), base, lines, 3);
+  EXPECT_GT(hit_share(node(), base, lines, 20), 0.10);
+  EXPECT_TRUE(node().free(base).ok());
+}
+
+TEST_F(Cluster, RandomReadsOfWhatFitsAreHits) {
+  ATOLL_NEEDS_NODES(2);
+  const std::uint64_t lines = node().stats().cache_lines * 3 / 4;
+  const GlobalAddress base = node().allocate(lines * node().line_bytes(), Placement::on(next())).value();
+  base::Random random(id());
+  const auto touch = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      ASSERT_TRUE(node().read<std::uint64_t>(base + std::int64_t(random.below(lines) * node().line_bytes())).ok());
+    }
+  };
+  touch(int(lines) * 12);
+  const Stats before = node().stats();
+  touch(20'000);
+  EXPECT_LE(node().stats().read_misses - before.read_misses, 200u);  // 1 %
+  EXPECT_TRUE(node().free(base).ok());
+}
+
+}  // namespace
+}  // namespace atoll::test

@@ -1,0 +1,208 @@
+// `atoll run` and `atoll status` as a user calls them, with real nodes that die, exit or are none.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <regex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::Not;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kHang = 120s;  // nothing here takes a tenth of it; it only tells a hang from slowness
+
+/// A shell command in a process group of its own, with stdout and stderr in one stream.
+class Command {
+ public:
+  explicit Command(const std::string& line) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::setpgid(0, 0);
+      ::dup2(ends[1], STDOUT_FILENO);
+      ::dup2(ends[1], STDERR_FILENO);
+      const std::string exec = "exec " + line;
+      ::execl("/bin/sh", "sh", "-c", exec.c_str(), nullptr);
+      ::_exit(99);
+    }
+    ::close(ends[1]);
+    out_ = ends[0];
+    ::fcntl(out_, F_SETFL, O_NONBLOCK);
+  }
+  ~Command() {
+    if (pid_ > 0) {
+      ::kill(-pid_, SIGKILL);
+      ::waitpid(pid_, nullptr, 0);
+    }
+    ::close(out_);
+  }
+  Command(const Command&) = delete;
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] const std::string& output() {
+    char buffer[4096];
+    for (ssize_t got; (got = ::read(out_, buffer, sizeof(buffer))) > 0;) output_.append(buffer, std::size_t(got));
+    return output_;
+  }
+  /// Waits until the output has `number` matches of the pattern.
+  std::vector<std::string> wait_for(const std::string& pattern, std::size_t number) {
+    const std::regex regex(pattern);
+    for (const auto end = Clock::now() + kHang; Clock::now() < end; std::this_thread::sleep_for(10ms)) {
+      std::vector<std::string> found;
+      const std::string& text = output();
+      for (std::sregex_iterator at(text.begin(), text.end(), regex), none; at != none; ++at) found.push_back((*at)[1]);
+      if (found.size() >= number) return found;
+    }
+    ADD_FAILURE() << "never saw " << pattern << " in\n" << output();
+    return {};
+  }
+  /// The exit code, as a shell gives it; -1 and a failure when it hangs.
+  int wait() {
+    for (const auto end = Clock::now() + kHang; Clock::now() < end; std::this_thread::sleep_for(10ms)) {
+      (void)output();  // or it may wait for us
+      int status = 0;
+      if (::waitpid(pid_, &status, WNOHANG) != pid_) continue;
+      pid_ = -1;
+      (void)output();
+      return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+    ADD_FAILURE() << "hangs; so far:\n" << output();
+    return -1;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int out_ = -1;
+  std::string output_;
+};
+
+std::string run(const std::string& options, const std::string& program) {
+  return fmt::format("{} run {} -- {}", ATOLL_COMMAND, options, program);
+}
+std::string scenario(const std::string& options, const std::string& what) {
+  return run("--memory 2M --cache 64K " + options, fmt::format("{} {}", ATOLL_SCENARIO, what));
+}
+
+bool is_gone(pid_t pid) {
+  // A process that has ended but whose parent (init, perhaps busy) has not looked yet is gone for our purpose.
+  std::FILE* file = std::fopen(fmt::format("/proc/{}/stat", pid).c_str(), "r");
+  if (file == nullptr) return true;
+  char state = '?';
+  const int got = std::fscanf(file, "%*d %*s %c", &state);
+  std::fclose(file);
+  return got == 1 && state == 'Z';
+}
+
+TEST(LauncherBehaviour, ExitCodes) {
+  EXPECT_EQ(Command(scenario("-n 2", "work")).wait(), 0);
+  EXPECT_EQ(Command(scenario("-n 3", "code 7")).wait(), 7);
+  EXPECT_EQ(Command(run("-n 2", "/no/such/program")).wait(), 127);
+  EXPECT_EQ(Command(run("-n 2", "/etc/passwd")).wait(), 126);
+  EXPECT_NE(Command(run("-n 0", "true")).wait(), 0);
+  EXPECT_NE(Command(fmt::format("{} run -n 2", ATOLL_COMMAND)).wait(), 0);
+}
+
+TEST(LauncherBehaviour, ProgramsThatAreNoNodes) {
+  Command echo(run("-n 3", "echo hi"));
+  EXPECT_EQ(echo.wait(), 0);
+  for (int k = 0; k < 3; ++k) EXPECT_THAT(echo.output(), HasSubstr(fmt::format("[{}] hi", k)));
+  EXPECT_EQ(Command(run("-n 2", "sh -c 'exit 3'")).wait(), 3);
+}
+
+class Dying : public testing::TestWithParam<const char*> {};
+
+TEST_P(Dying, WhoWaitsForAKilledNodeGetsAnError) {
+  Command cluster(scenario("-n 3 --keep-going", fmt::format("killed {}", GetParam())));
+  EXPECT_EQ(cluster.wait(), 128 + SIGKILL) << cluster.output();
+  for (const int survivor : {0, 2}) {
+    EXPECT_THAT(cluster.output(), HasSubstr(fmt::format("node {} got: node died (node 1)", survivor)));
+  }
+}
+
+TEST_P(Dying, WhoWaitsForANodeThatExitedWithoutLeavingGetsAnError) {
+  for (const char* death : {"exit", "_exit"}) {
+    Command cluster(scenario("-n 3 --keep-going", fmt::format("{} {}", death, GetParam())));
+    EXPECT_EQ(cluster.wait(), 1) << cluster.output();
+    for (const int survivor : {0, 2}) {
+      EXPECT_THAT(cluster.output(), HasSubstr(fmt::format("node {} got: node died (node 1)", survivor))) << death;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(LauncherBehaviour, Dying,
+                         testing::Values("read", "write", "lock", "atomic", "barrier", "allocate"),
+                         [](const auto& each) { return std::string(each.param); });
+
+TEST(LauncherBehaviour, EndsAllWhenOneDiesAndSaysWhichAndWhy) {
+  Command cluster(scenario("-n 3 --grace 0.2", "killed barrier"));
+  EXPECT_EQ(cluster.wait(), 128 + SIGKILL);
+  EXPECT_THAT(cluster.output(), testing::ContainsRegex("node 1.*signal 9|node 1.*[Kk]illed"));
+  Command aborted(scenario("-n 2 --grace 0.2", "aborted lock"));
+  EXPECT_EQ(aborted.wait(), 128 + SIGABRT);
+}
+
+TEST(LauncherBehaviour, KillNineOfTheLauncherLeavesNoProcess) {
+  Command cluster(scenario("-n 3", "sleep"));
+  const auto pids = cluster.wait_for("pid ([0-9]+)", 3);
+  ASSERT_EQ(pids.size(), 3u);
+  ASSERT_EQ(::kill(cluster.pid(), SIGKILL), 0);
+  EXPECT_EQ(cluster.wait(), 128 + SIGKILL);
+  for (const std::string& pid : pids) {
+    const auto end = Clock::now() + kHang;
+    while (!is_gone(std::stoi(pid)) && Clock::now() < end) std::this_thread::sleep_for(10ms);
+    EXPECT_TRUE(is_gone(std::stoi(pid))) << pid;
+  }
+}
+
+TEST(LauncherBehaviour, AnInterruptEndsTheCluster) {
+  Command cluster(scenario("-n 2", "sleep"));
+  ASSERT_EQ(cluster.wait_for("pid ([0-9]+)", 2).size(), 2u);
+  ASSERT_EQ(::kill(cluster.pid(), SIGINT), 0);
+  EXPECT_EQ(cluster.wait(), 128 + SIGINT);
+}
+
+TEST(LauncherBehaviour, StatusShowsTheClustersThatRun) {
+  Command cluster(scenario("-n 3", "sleep"));
+  const auto pids = cluster.wait_for("pid ([0-9]+)", 3);
+  Command status(fmt::format("{} status --cluster {}", ATOLL_COMMAND, cluster.pid()));
+  EXPECT_EQ(status.wait(), 0);
+  EXPECT_THAT(status.output(), HasSubstr(fmt::format("cluster {} (3 nodes", cluster.pid())));
+  for (const std::string& pid : pids) EXPECT_THAT(status.output(), HasSubstr(pid));
+  Command json(fmt::format("{} status --json --cluster {}", ATOLL_COMMAND, cluster.pid()));
+  EXPECT_EQ(json.wait(), 0);
+  EXPECT_THAT(json.output(), HasSubstr("messages_sent"));
+  Command nobody(fmt::format("{} status --cluster {}", ATOLL_COMMAND, ::getpid()));
+  EXPECT_EQ(nobody.wait(), 1);
+  EXPECT_THAT(nobody.output(), HasSubstr("no cluster"));
+}
+
+TEST(LauncherBehaviour, MoreNodesThanCores) {
+  Command cluster(run("-n 16 --memory 1M --cache 64K", fmt::format("{} work", ATOLL_SCENARIO)));
+  EXPECT_EQ(cluster.wait(), 0) << cluster.output();
+}
+
+TEST(LauncherBehaviour, LinesAndCachesOfAllSizes) {
+  EXPECT_EQ(Command(scenario("-n 2 --line 64", "work")).wait(), 0);
+  EXPECT_EQ(Command(scenario("-n 2 --line 512 --cache 32K", "work")).wait(), 0);
+  EXPECT_EQ(Command(scenario("-n 2 --line 4096 --cache 256K", "work")).wait(), 0);
+  for (const char* bad : {"--line 500", "--line 8192", "--line 0", "--cache 1K", "--memory 0", "--memory lots"}) {
+    Command refused(run(fmt::format("-n 2 {}", bad), "true"));
+    EXPECT_NE(refused.wait(), 0) << bad;
+    EXPECT_THAT(refused.output(), HasSubstr("give")) << bad;
+  }
+}
+
+}  // namespace
