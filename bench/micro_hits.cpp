@@ -26,7 +26,7 @@ namespace {
 }
 
 [[gnu::noinline]] std::uint64_t random_sum(Node& node, const Area& area, std::uint64_t count, std::uint64_t seed) {
-  Xorshift random(seed);
+  Lcg random(seed);
   std::uint64_t total = 0;
   const std::uint64_t mask = area.count - 1;
   for (std::uint64_t i = 0; i < count; ++i) {

@@ -72,7 +72,7 @@ std::vector<Samples> stream_cold(Pair& pair) {
     return mib / seconds_since(start);
   };
   Samples samples{"stream_cold", pair.node.count(), {}, {}};
-  Samples copied{"stream_cold_copy", pair.node.count(), {}, {}};
+  Samples pieces{"stream_cold_pieces", pair.node.count(), {}, {}};
   const auto once = [&](bool counts) {
     pair.make_cold(area);
     pair.alone([&] {
@@ -83,14 +83,14 @@ std::vector<Samples> stream_cold(Pair& pair) {
       keep(into.data());
       if (!counts) return;
       samples.values.push_back(ours);
-      samples.baselines.push_back(streamed);
-      copied.values.push_back(ours);
-      copied.baselines.push_back(buffer_to_buffer);
+      samples.baselines.push_back(buffer_to_buffer);
+      pieces.values.push_back(ours);
+      pieces.baselines.push_back(streamed);
     });
   };
   once(false);  // the first one touches the pages of the cache
   pair.repeat([&] { once(true); });
-  return {samples, copied};
+  return {samples, pieces};
 }
 
 /// Million writes per second, one for each line of `area`, until all are done.

@@ -23,7 +23,7 @@ void native_store(std::vector<std::uint64_t>& data) {
 }
 
 std::uint64_t native_random_sum(const std::vector<std::uint64_t>& data, std::uint64_t count, std::uint64_t seed) {
-  Xorshift random(seed);
+  Lcg random(seed);
   std::uint64_t total = 0;
   const std::uint64_t* at = data.data();
   const std::uint64_t mask = data.size() - 1;

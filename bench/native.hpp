@@ -13,7 +13,7 @@ namespace atoll::bench {
 [[nodiscard]] std::uint64_t native_sum(const std::vector<std::uint64_t>& data);
 /// data[i] = i
 void native_store(std::vector<std::uint64_t>& data);
-/// `count` reads at places that an Xorshift of `seed` chooses. REQUIRES: data.size() is a power of two.
+/// `count` reads at places that an Lcg of `seed` chooses. REQUIRES: data.size() is a power of two.
 [[nodiscard]] std::uint64_t native_random_sum(const std::vector<std::uint64_t>& data, std::uint64_t count,
                                               std::uint64_t seed);
 void native_lock(std::shared_mutex& mutex, std::uint64_t count);

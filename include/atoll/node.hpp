@@ -203,7 +203,7 @@ inline Result<T> Node::read(GlobalAddress address) noexcept {
 template <Shareable T>
 inline Status Node::write(GlobalAddress address, const T& value, Consistency consistency) noexcept {
   if constexpr (detail::is_word<T>) {
-    if (!fence_writes_ && consistency != Consistency::kSc &&
+    if (!fence_writes_ && consistency <= Consistency::kPso &&
         detail::hit<detail::kWritable, sizeof(T)>(address.bits(),
                                                   [&](std::byte* at) { detail::store_word(at, value); })) [[likely]] {
       return {};

@@ -36,6 +36,7 @@ class Backoff {
   /// Has the wait come to the point where the clock was read? (Then `now` is that reading.)
   [[nodiscard]] bool looked() const noexcept { return rounds_ % kRounds == 0; }
   [[nodiscard]] Clock::time_point now() const noexcept { return now_; }
+  [[nodiscard]] Clock::time_point start() const noexcept { return start_; }
 
   /// False when the time to spin and yield is over.
   [[nodiscard]] bool pause() noexcept {

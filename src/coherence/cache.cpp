@@ -50,6 +50,7 @@ CacheEvent Protocol::classify_at_cache(const LineRef& ref, const Message& messag
     case Kind::kFreeReply:
     case Kind::kBarrierArrive:
     case Kind::kBarrierRelease:
+    case Kind::kLeaving:
     case Kind::kCount: break;
   }
   *why = "not a message for a cache";

@@ -124,6 +124,7 @@ DirEvent Protocol::classify(const LineRef& ref, const Message& message, bool rep
     case Kind::kFreeReply:
     case Kind::kBarrierArrive:
     case Kind::kBarrierRelease:
+    case Kind::kLeaving:
     case Kind::kCount: break;
   }
   *why = "not a message for a home";

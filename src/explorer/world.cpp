@@ -165,6 +165,7 @@ void World::NodeEnv::check_given(const LineRef& ref, NodeId to, const Message& m
     case Kind::kFreeReply:
     case Kind::kBarrierArrive:
     case Kind::kBarrierRelease:
+    case Kind::kLeaving:
     case Kind::kCount: break;
   }
   if ((lingering & ~allowed) != 0) {

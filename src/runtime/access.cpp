@@ -60,7 +60,8 @@ bool write_hit(const detail::LineTable& table, detail::ThreadSlot& slot, const P
 
 Status Runtime::check_range(GlobalAddress address, std::uint64_t bytes) const noexcept {
   if (!address) return {Errc::kNullAddress, "the address is null"};
-  if (!lines_->contains(address, bytes)) {
+  // The first page of a node's memory is never given out, so that no null pointer plus a little is an address.
+  if (address.offset() < memory::Allocator::kReservedBytes || !lines_->contains(address, bytes)) {
     return {Errc::kBadAddress, "no node has memory at this address, or the range leaves it", address.node()};
   }
   return {};
@@ -95,7 +96,10 @@ Status Runtime::run(ThreadState& thread, Task& task) {
   if (is_dead(task.address.node())) return {Errc::kNodeDied, "the home of the address is gone", task.address.node()};
   {
     base::MutexLock lock(mutex_);
-    protocol_.submit(lines_->ref(task.address), task);
+    const LineRef ref = lines_->ref(task.address);
+    const bool here = (coherence::Protocol::permission(ref) & kWritable) != 0;
+    if (task.kind == OpKind::kAtomic && !here) counters_->atomic_misses.add();
+    protocol_.submit(ref, task);
     flush();
   }
   Task* tasks[] = {&task};
@@ -184,7 +188,11 @@ Status Runtime::read_missed(ThreadState& thread, GlobalAddress address, std::byt
         perform(ref, *task);
         coherence::Protocol::publish_access(ref);
       } else {
-        if (!here) counters_->read_misses.add();
+        if (here) {
+          detail::count_hit(*thread.slot);  // hidden from the hit path, but here
+        } else {
+          counters_->read_misses.add();
+        }
         task->under_lock = lock_over(thread, at) != nullptr;
         tasks[count++] = task;
         protocol_.submit(ref, *task);
@@ -239,8 +247,13 @@ Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const s
         task->thread = &thread;
         std::memcpy(task->buffer, from, bytes);
         thread.pending_writes.fetch_add(1, std::memory_order_relaxed);
-        counters_->write_misses.add();
-        protocol_.submit(lines_->ref(address), *task);
+        const LineRef ref = lines_->ref(address);
+        if ((coherence::Protocol::permission(ref) & kWritable) != 0) {
+          detail::count_hit(*thread.slot);
+        } else {
+          counters_->write_misses.add();
+        }
+        protocol_.submit(ref, *task);
         flush();
         remember(thread, address);
         return {};
@@ -255,6 +268,9 @@ Status Runtime::write(GlobalAddress address, const std::byte* from, std::uint64_
   if (const Status status = check_range(address, bytes); !status.ok()) return status;
   ThreadState& thread = threads_.current();
   if (consistency == Consistency::kDefault) consistency = options_.consistency;
+  if (consistency != Consistency::kPso) {  // not before what this thread wrote with less order
+    if (const Status status = fence_writes(thread); !status.ok()) return status;
+  }
   bool missed = false;
   while (bytes > 0) {
     const Piece piece = next_piece(address, bytes, options_.line_bytes);

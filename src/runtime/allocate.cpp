@@ -172,6 +172,14 @@ Status Runtime::free(GlobalAddress address) {
 // ---- the barrier: everyone tells node 0, node 0 tells everyone ----
 
 void Runtime::handle_barrier(const wire::Message& message, NodeId from) {
+  if (message.kind == Kind::kLeaving) {
+    if (message.argument < left_after_.load(std::memory_order_relaxed)) {
+      left_node_.store(from, std::memory_order_relaxed);
+      left_after_.store(message.argument, std::memory_order_release);
+    }
+    notify_all();
+    return;
+  }
   if (message.kind == Kind::kBarrierRelease) {
     const bool next = message.argument == barrier_released_.load(std::memory_order_relaxed) + 1;
     if (from != 0 || !next || message.argument > barrier_round_) return cut_off(from, "a barrier that nobody is in");
@@ -214,8 +222,12 @@ Status Runtime::barrier(std::chrono::milliseconds timeout) {
   }
   ThreadState& thread = threads_.current();
   const auto deadline = Clock::now() + std::min(timeout, std::chrono::milliseconds(std::chrono::hours(24)));
-  const Status status = wait(thread, 0, deadline,
-                             [&] { return barrier_released_.load(std::memory_order_acquire) >= round; });
+  const auto released = [&] { return barrier_released_.load(std::memory_order_acquire) >= round; };
+  const auto hopeless = [&] { return left_after_.load(std::memory_order_acquire) < round; };
+  Status status = wait(thread, 0, deadline, [&] { return released() || hopeless(); });
+  if (status.ok() && !released()) {
+    status = {Errc::kNodeDied, "a node has left, and a barrier needs all", left_node_.load(std::memory_order_relaxed)};
+  }
   if (!status.ok()) {
     base::MutexLock lock(mutex_);
     barrier_given_up_ = barrier_given_up_ || round == barrier_round_;

@@ -257,7 +257,7 @@ void Runtime::retry_starved() {
   again.swap(starved_);
   std::size_t next = 0;
   if (slots_->free_count() == 0 && returning_ == 0 && evict_some(kEvictBatch) == 0) {
-    if (++fruitless_ % 64 == 0 && all_slots_locked()) {
+    if (++fruitless_ % 4 == 0 && all_slots_locked()) {
       for (; next < again.size(); ++next) protocol_.give_up(lines_->ref(again[next]), Errc::kCacheFull);
     }
   } else {
@@ -390,7 +390,7 @@ void Runtime::dispatch(const wire::Message& message, NodeId from) {
       case Kind::kFree: return handle_call(message, from);
       case Kind::kAllocateReply:
       case Kind::kFreeReply: return handle_reply(message, from);
-      default: return handle_barrier(message, from);
+      default: return handle_barrier(message, from);  // BarrierArrive, BarrierRelease, Leaving
     }
   }
   for (std::uint8_t i = 0; i < message.count; ++i) {

@@ -81,6 +81,7 @@ Runtime::~Runtime() {
   }
   ThreadState& thread = threads_.current();
   (void)wait(thread, kNoNode, Clock::now() + std::chrono::seconds(10), [&] { return writes_->all_free(); });
+  tell_leaving();
   membership_->leave();
   stopping_.store(true, std::memory_order_release);
   fabric_->wake_self();
@@ -89,11 +90,24 @@ Runtime::~Runtime() {
   threads_.forget_lines();
 }
 
+/// Those who wait in a barrier for this node need not wait any longer.
+void Runtime::tell_leaving() {
+  base::MutexLock lock(mutex_);
+  wire::Message leaving;
+  leaving.kind = wire::Kind::kLeaving;
+  leaving.argument = barrier_round_;
+  for (NodeId node = 0; node < nodes_; ++node) {
+    if (node != self_) call_home(node, leaving);
+  }
+  flush();
+}
+
 bool Runtime::is_dead(NodeId node) const noexcept {
   return node < dead_.size() && dead_[node].load(std::memory_order_acquire);
 }
 
-Status Runtime::why_to_give_up(NodeId on, Clock::time_point now, Clock::time_point deadline) {
+Status Runtime::why_to_give_up(NodeId on, const base::Backoff& wait, Clock::time_point deadline) {
+  const Clock::time_point now = wait.now();
   if (now >= deadline) return {Errc::kDeadline, "the time given was over"};
   if (master_lost_.load(std::memory_order_acquire)) return {Errc::kClusterDown, "the master is gone"};
   const NodeId dead = first_dead_.load(std::memory_order_acquire);
@@ -102,7 +116,7 @@ Status Runtime::why_to_give_up(NodeId on, Clock::time_point now, Clock::time_poi
   // Whether the dead node matters to this wait cannot be known here (it may own the line that the home waits for);
   // what does not depend on it is done well within the grace.
   const Clock::time_point died{Clock::duration(died_at_.load(std::memory_order_relaxed))};
-  if (now < died + options_.death_grace) return {};
+  if (now < std::max(died, wait.start()) + options_.death_grace) return {};
   return {Errc::kNodeDied, "a node that this may depend on is gone", dead};
 }
 

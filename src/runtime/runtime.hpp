@@ -74,20 +74,20 @@ class Runtime final : private coherence::Env {
   // ---- engine.cpp: the core's environment; all under mutex_ ----
   [[nodiscard]] NodeId self() const noexcept override { return self_; }
   [[nodiscard]] NodeId nodes() const noexcept override { return nodes_; }
-  coherence::Cold& cold(const LineRef& ref) override;
-  [[nodiscard]] coherence::Cold* find_cold(const LineRef& ref) noexcept override;
-  void drop_cold(const LineRef& ref) noexcept override;
-  void send(const LineRef& ref, NodeId to, const coherence::Message& message) override;
-  void send_line(const LineRef& ref, NodeId to, std::uint32_t slot, const coherence::Message& message) override;
-  void send_home(const LineRef& ref, const coherence::Message& message) override;
-  void quiesce(const LineRef& ref) override;
-  [[nodiscard]] bool take_slot(const LineRef& ref) override;
-  void release_slot(const LineRef& ref) noexcept override;
-  void log_transfer(const LineRef&, NodeId) override {}  // the log comes with recovery; the counter is kept
-  void perform(const LineRef& ref, coherence::Op& op) override;
-  void complete(const LineRef& ref, coherence::Op& op, Errc result) override;
-  void fault(const LineRef& ref, const coherence::Message& message, const char* why) override;
-  void broken(const LineRef& ref, const char* what) override;
+  coherence::Cold& cold(const LineRef& ref) override ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] coherence::Cold* find_cold(const LineRef& ref) noexcept override ATOLL_REQUIRES(mutex_);
+  void drop_cold(const LineRef& ref) noexcept override ATOLL_REQUIRES(mutex_);
+  void send(const LineRef& ref, NodeId to, const coherence::Message& message) override ATOLL_REQUIRES(mutex_);
+  void send_line(const LineRef& ref, NodeId to, std::uint32_t slot, const coherence::Message& message) override ATOLL_REQUIRES(mutex_);
+  void send_home(const LineRef& ref, const coherence::Message& message) override ATOLL_REQUIRES(mutex_);
+  void quiesce(const LineRef& ref) override ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] bool take_slot(const LineRef& ref) override ATOLL_REQUIRES(mutex_);
+  void release_slot(const LineRef& ref) noexcept override ATOLL_REQUIRES(mutex_);
+  void log_transfer(const LineRef&, NodeId) override ATOLL_REQUIRES(mutex_) {}  // the log comes with recovery; the counter is kept
+  void perform(const LineRef& ref, coherence::Op& op) override ATOLL_REQUIRES(mutex_);
+  void complete(const LineRef& ref, coherence::Op& op, Errc result) override ATOLL_REQUIRES(mutex_);
+  void fault(const LineRef& ref, const coherence::Message& message, const char* why) override ATOLL_REQUIRES(mutex_);
+  void broken(const LineRef& ref, const char* what) override ATOLL_REQUIRES(mutex_);
 
   // ---- engine.cpp: progress ----
   std::uint32_t progress() ATOLL_REQUIRES(mutex_);
@@ -103,14 +103,15 @@ class Runtime final : private coherence::Env {
   void serve_forever();
   [[nodiscard]] std::uint32_t evict_some(std::uint32_t wanted) ATOLL_REQUIRES(mutex_);
   void retry_starved() ATOLL_REQUIRES(mutex_);
-  [[nodiscard]] bool all_slots_locked();
+  [[nodiscard]] bool all_slots_locked() ATOLL_REQUIRES(mutex_);
 
   // ---- wait.cpp ----
   /// Waits until `done()`, driving progress. The status says why it ended if `done()` is not true. `on`: a node whose
   /// death ends the wait at once (kNoNode: none in particular).
   template <typename Done>
   Status wait(ThreadState& thread, NodeId on, Clock::time_point deadline, Done done);
-  [[nodiscard]] Status why_to_give_up(NodeId on, Clock::time_point now, Clock::time_point deadline);
+  [[nodiscard]] Status why_to_give_up(NodeId on, const base::Backoff& wait, Clock::time_point deadline);
+  void tell_leaving();
   [[nodiscard]] bool is_dead(NodeId node) const noexcept;
   void on_death(NodeId node, const std::string& why);
   void notify_all();
@@ -167,24 +168,26 @@ class Runtime final : private coherence::Env {
   metrics::Counters* counters_ = nullptr;
 
   base::Mutex mutex_;
-  coherence::Protocol protocol_{*this};  // all of these are guarded by mutex_
-  std::vector<std::unique_ptr<coherence::Cold>> colds_;
-  std::vector<std::uint32_t> free_colds_;
+  coherence::Protocol protocol_ ATOLL_GUARDED_BY(mutex_){*this};
+  std::vector<std::unique_ptr<coherence::Cold>> colds_ ATOLL_GUARDED_BY(mutex_);
+  std::vector<std::uint32_t> free_colds_ ATOLL_GUARDED_BY(mutex_);
   std::unique_ptr<memory::CacheSlots> slots_;
   std::unique_ptr<memory::Allocator> allocator_;
   std::unique_ptr<WritePool> writes_;
-  std::vector<GlobalAddress> starved_;  // lines that wait for a slot
-  bool evicting_ = false;
-  std::uint32_t returning_ = 0;         // dirty lines given back whose slots are not free yet
-  std::uint32_t fruitless_ = 0;         // searches for a slot in a row that found none
-  std::unordered_map<std::uint64_t, Call*> calls_;
-  std::uint64_t next_call_ = 1;
-  std::map<std::string, AtomicFunction, std::less<>> functions_;
-  std::uint64_t barrier_round_ = 0;              // this node's
-  bool barrier_given_up_ = false;                // the last call for it ended early; the next goes on with it
-  std::vector<std::uint64_t> barrier_reached_;   // node 0: the round that each node has reached
+  std::vector<GlobalAddress> starved_ ATOLL_GUARDED_BY(mutex_);  // lines that wait for a slot
+  bool evicting_ ATOLL_GUARDED_BY(mutex_) = false;
+  std::uint32_t returning_ ATOLL_GUARDED_BY(mutex_) = 0;         // dirty lines given back whose slots are not free yet
+  std::uint32_t fruitless_ ATOLL_GUARDED_BY(mutex_) = 0;         // searches for a slot in a row that found none
+  std::unordered_map<std::uint64_t, Call*> calls_ ATOLL_GUARDED_BY(mutex_);
+  std::uint64_t next_call_ ATOLL_GUARDED_BY(mutex_) = 1;
+  std::map<std::string, AtomicFunction, std::less<>> functions_ ATOLL_GUARDED_BY(mutex_);
+  std::uint64_t barrier_round_ ATOLL_GUARDED_BY(mutex_) = 0;  // this node's
+  bool barrier_given_up_ ATOLL_GUARDED_BY(mutex_) = false;  // the last call ended early; the next goes on with it
+  std::vector<std::uint64_t> barrier_reached_ ATOLL_GUARDED_BY(mutex_);  // node 0: the round that each has reached
 
   std::atomic<std::uint64_t> barrier_released_{0};
+  std::atomic<std::uint64_t> left_after_{UINT64_MAX};  // the last barrier of the node that left first
+  std::atomic<NodeId> left_node_{kNoNode};
   std::atomic<std::uint32_t> drives_{0};  // bumped by every thread that drives progress while it waits
   std::atomic<bool> stopping_{false};
   std::atomic<bool> master_lost_{false};
@@ -207,7 +210,7 @@ Status Runtime::wait(ThreadState& thread, NodeId on, Clock::time_point deadline,
     }
     const bool awake = backoff.pause();
     if (!backoff.looked()) continue;
-    if (const Status status = why_to_give_up(on, backoff.now(), deadline); !status.ok()) {
+    if (const Status status = why_to_give_up(on, backoff, deadline); !status.ok()) {
       return done() ? Status() : status;
     }
     if (awake) continue;

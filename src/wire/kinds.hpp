@@ -33,7 +33,8 @@ namespace atoll::wire {
   X(Free, "any to home", "this allocation is no longer used")                              \
   X(FreeReply, "home to any", "done, or an error")                                         \
   X(BarrierArrive, "any to node 0", "this node reached barrier number n")                  \
-  X(BarrierRelease, "node 0 to all", "everyone reached barrier number n")
+  X(BarrierRelease, "node 0 to all", "everyone reached barrier number n")                  \
+  X(Leaving, "any to all", "this node's program is done; it was in barrier number n last")
 
 enum class Kind : std::uint8_t {
   kNone,

@@ -80,6 +80,7 @@ HomeIs home_of(Kind kind) noexcept {
     case Kind::kFreeReply:
     case Kind::kBarrierArrive:
     case Kind::kBarrierRelease:
+    case Kind::kLeaving:
     case Kind::kCount: break;
   }
   return HomeIs::kAnyone;

@@ -171,6 +171,7 @@ TEST_F(Locks, AsGuardsAndStandardMutexes) {
     for (int i = 0; i < 3; ++i) total += node().read(balance(i)).value();
     EXPECT_EQ(total, 3000u);
   }
+  meet();
   for (int i = 0; i < 50; ++i) {
     const WriteGuard guard(node(), accounts);
     ASSERT_TRUE(guard.status().ok());

@@ -17,7 +17,6 @@ class Order : public Together {
     std::vector<GlobalAddress> data;
     for (int i = 0; i < kLines; ++i) data.push_back(shared_bytes(node().line_bytes(), NodeId(i % count())));
     const auto flag = shared_objects<std::uint64_t>(1, NodeId(count() - 1));
-    const auto done = shared_objects<std::uint64_t>();
     constexpr std::uint64_t kRounds = 200;
     int stale = 0;
     meet();
