@@ -29,10 +29,11 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", std::string("atoll ") + ATOLL_VERSION);
   app.require_subcommand(1);
   app.failure_message(usage_error);
-  app.footer("Examples:\n"
-             "  atoll run -n 4 -- ./program     four nodes on this host\n"
-             "  atoll status                    what runs, and its counters\n"
-             "  atoll run --help                all options of `run`");
+  app.footer(
+      "Examples:\n"
+      "  atoll run -n 4 -- ./program     four nodes on this host\n"
+      "  atoll status                    what runs, and its counters\n"
+      "  atoll run --help                all options of `run`");
   const bool runs = argc > 1 && std::string_view(argv[1]) == "run";
   char** const end = argv + argc;
   char** const dashes = runs ? std::find(argv, end, std::string_view("--")) : end;

@@ -37,9 +37,13 @@ std::string check_size(const std::string& text, std::uint64_t min, const char* e
   return fmt::format("\"{}\" is too small: give at least {}, for example {}", text, base::format_bytes(min), example);
 }
 
-std::string check_memory(const std::string& text) { return check_size(text, 1u << 20, "256M"); }
+std::string check_memory(const std::string& text) {
+  return check_size(text, 1u << 20, "256M");
+}
 
-std::string check_cache(const std::string& text) { return check_size(text, 64 * 64, "64M"); }
+std::string check_cache(const std::string& text) {
+  return check_size(text, 64 * 64, "64M");
+}
 
 std::string check_line(const std::string& text) {
   const auto bytes = base::parse_bytes(text);
@@ -83,9 +87,9 @@ cluster::LaunchSpec make_spec(const RunArguments& arguments, std::vector<std::st
   spec.keep_going = arguments.keep_going;
   spec.grace = std::chrono::milliseconds(std::int64_t(arguments.grace * 1000));
   if (spec.options.cache_bytes < 64ull * spec.options.line_bytes) {
-    throw CLI::ValidationError("--cache", fmt::format("\"{}\" holds less than 64 lines of {} bytes: give at least {}",
-                                                      arguments.cache, spec.options.line_bytes,
-                                                      base::format_bytes(64ull * spec.options.line_bytes)));
+    throw CLI::ValidationError(
+        "--cache", fmt::format("\"{}\" holds less than 64 lines of {} bytes: give at least {}", arguments.cache,
+                               spec.options.line_bytes, base::format_bytes(64ull * spec.options.line_bytes)));
   }
   return spec;
 }
@@ -94,8 +98,9 @@ cluster::LaunchSpec make_spec(const RunArguments& arguments, std::vector<std::st
 
 void add_run(CLI::App& app, const std::vector<std::string>& program) {
   auto arguments = std::make_shared<RunArguments>();
-  CLI::App* run = app.add_subcommand("run", "Run a program as the nodes of a cluster on this host: "
-                                            "atoll run -n NODES [OPTIONS] -- program [arguments...]");
+  CLI::App* run = app.add_subcommand("run",
+                                     "Run a program as the nodes of a cluster on this host: "
+                                     "atoll run -n NODES [OPTIONS] -- program [arguments...]");
   run->add_option("-n,--nodes", arguments->nodes, "How many processes to start")
       ->required()
       ->type_name("NODES")
@@ -126,12 +131,13 @@ void add_run(CLI::App& app, const std::vector<std::string>& program) {
       ->check(CLI::Range(0.0, 86400.0));
   run->add_flag("--no-prefix", arguments->no_prefix, "Do not put [node] before the lines of the program's output");
   run->prefix_command();
-  run->footer("The exit code is that of the first node that failed (128 + signal for a signal), 127 when there is no\n"
-              "such program, 126 when it cannot be executed.\n\n"
-              "Examples:\n"
-              "  atoll run -n 4 -- ./sum --size 1000\n"
-              "  atoll run -n 2 --memory 4G --cache 512M -- ./graph input.bin\n"
-              "  atoll run -n 8 --keep-going --no-prefix -- ./server");
+  run->footer(
+      "The exit code is that of the first node that failed (128 + signal for a signal), 127 when there is no\n"
+      "such program, 126 when it cannot be executed.\n\n"
+      "Examples:\n"
+      "  atoll run -n 4 -- ./sum --size 1000\n"
+      "  atoll run -n 2 --memory 4G --cache 512M -- ./graph input.bin\n"
+      "  atoll run -n 8 --keep-going --no-prefix -- ./server");
   run->callback([run, arguments, program] {
     const int code = cluster::launch(make_spec(*arguments, command_line(run->remaining(), program)));
     if (code != 0) throw CLI::RuntimeError(code);

@@ -114,12 +114,13 @@ void add_status(CLI::App& app) {
   status->add_option("--cluster", arguments->cluster, "Only the cluster of this `atoll run` process")
       ->type_name("PID")
       ->check(CLI::PositiveNumber);
-  status->footer("Columns: used - allocated of memory; in use - cached lines; misses - accesses that needed a\n"
-                 "message; taken - lines that others took away; msgs, sent - messages and bytes sent.\n\n"
-                 "Examples:\n"
-                 "  atoll status\n"
-                 "  atoll status --json | jq '.[0].nodes[].counters.read_misses'\n"
-                 "  watch -n 1 atoll status");
+  status->footer(
+      "Columns: used - allocated of memory; in use - cached lines; misses - accesses that needed a\n"
+      "message; taken - lines that others took away; msgs, sent - messages and bytes sent.\n\n"
+      "Examples:\n"
+      "  atoll status\n"
+      "  atoll status --json | jq '.[0].nodes[].counters.read_misses'\n"
+      "  watch -n 1 atoll status");
   status->callback([arguments] { show(arguments->json, arguments->cluster); });
 }
 

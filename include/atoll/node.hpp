@@ -29,7 +29,7 @@ concept Shareable = std::is_trivially_copyable_v<T> && std::is_default_construct
 
 /// What fetch_add, exchange and compare_exchange work on.
 template <typename T>
-concept AtomicWord = Shareable<T> && (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
+concept AtomicWord = Shareable<T> &&(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
 
 /// Where an allocation should go.
 struct Placement {
@@ -117,8 +117,8 @@ class Node {
   // ---- atomics: sequentially consistent, `address` aligned to the type; a full fence ----
 
   template <AtomicWord T>
-    requires std::integral<T>
-  Result<T> fetch_add(global_ptr<T> p, std::type_identity_t<T> value) noexcept;
+  requires std::integral<T> Result<T> fetch_add(global_ptr<T> p, std::type_identity_t<T> value)
+  noexcept;
   template <AtomicWord T>
   Result<T> exchange(global_ptr<T> p, std::type_identity_t<T> value) noexcept;
   /// The value found; it was replaced if and only if it equals `expected`.
@@ -172,7 +172,9 @@ class Node {
 };
 
 /// Joins the cluster; the same as constructing a Node.
-[[nodiscard]] inline Node join(const Options& options = Options::from_environment()) { return Node(options); }
+[[nodiscard]] inline Node join(const Options& options = Options::from_environment()) {
+  return Node(options);
+}
 
 // ---- implementation ----
 
@@ -188,15 +190,15 @@ template <Shareable T>
 inline Result<T> Node::read(GlobalAddress address) noexcept {
   if constexpr (detail::is_word<T>) {
     T value{};
-    if (detail::hit<detail::kReadable, sizeof(T)>(address.bits(), [&](std::byte* at) {
-          value = detail::load_word<T>(at);
-        })) [[likely]] {
+    if (detail::hit<detail::kReadable, sizeof(T)>(
+            address.bits(), [&](std::byte* at) { value = detail::load_word<T>(at); })) [[likely]] {
       return value;
     }
   }
   T value{};
   const Status status = read_slow(address, &value, sizeof(T));
-  if (!status.ok()) [[unlikely]] return status;
+  if (!status.ok()) [[unlikely]]
+    return status;
   return value;
 }
 
@@ -213,8 +215,8 @@ inline Status Node::write(GlobalAddress address, const T& value, Consistency con
 }
 
 template <AtomicWord T>
-  requires std::integral<T>
-Result<T> Node::fetch_add(global_ptr<T> p, std::type_identity_t<T> value) noexcept {
+requires std::integral<T> Result<T> Node::fetch_add(global_ptr<T> p, std::type_identity_t<T> value)
+noexcept {
   const auto got = rmw(p.address(), sizeof(T), Rmw::kAdd, std::uint64_t(value), 0);
   if (!got.ok()) return got.status();
   return T(*got);

@@ -12,13 +12,13 @@ namespace atoll {
 
 /// Every counter of a node, in the order of `Stats::names()`.
 struct Stats {
-  std::uint64_t hits = 0;       // times that a thread turned to another line and found it here (misses are counted likewise)
-  std::uint64_t read_misses = 0;      // reads that waited for a message
-  std::uint64_t write_misses = 0;     // writes that needed a permission
+  std::uint64_t hits = 0;  // times that a thread turned to another line and found it here (misses are counted likewise)
+  std::uint64_t read_misses = 0;   // reads that waited for a message
+  std::uint64_t write_misses = 0;  // writes that needed a permission
   std::uint64_t atomic_misses = 0;
-  std::uint64_t lock_misses = 0;      // locks that were not cached here
-  std::uint64_t lock_waits = 0;       // locks that had to wait for another holder
-  std::uint64_t lock_refusals = 0;    // try-locks refused
+  std::uint64_t lock_misses = 0;    // locks that were not cached here
+  std::uint64_t lock_waits = 0;     // locks that had to wait for another holder
+  std::uint64_t lock_refusals = 0;  // try-locks refused
   std::uint64_t evictions_clean = 0;
   std::uint64_t evictions_dirty = 0;
   std::uint64_t invalidations = 0;    // lines taken from this node by others' requests
@@ -26,15 +26,15 @@ struct Stats {
   std::uint64_t read_ahead_lines = 0;
   std::uint64_t messages_sent = 0;
   std::uint64_t messages_received = 0;
-  std::uint64_t lines_sent = 0;       // lines of data written to other nodes
+  std::uint64_t lines_sent = 0;  // lines of data written to other nodes
   std::uint64_t bytes_sent = 0;
-  std::uint64_t wakeups_sent = 0;     // system calls to wake a sleeping peer
-  std::uint64_t sleeps = 0;           // times the service thread went to sleep
+  std::uint64_t wakeups_sent = 0;  // system calls to wake a sleeping peer
+  std::uint64_t sleeps = 0;        // times the service thread went to sleep
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;
   std::array<std::uint64_t, 32> sent_by_kind{};  // wire::Kind; see message_kind_name
 
-  std::uint64_t memory_bytes = 0;     // gauges
+  std::uint64_t memory_bytes = 0;  // gauges
   std::uint64_t memory_free_bytes = 0;
   std::uint64_t cache_lines = 0;
   std::uint64_t cache_lines_used = 0;

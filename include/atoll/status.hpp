@@ -64,8 +64,7 @@ class [[nodiscard]] Status {
 /// Thrown by set-up, and by `value()` and `or_throw()` on an error.
 class Error : public std::runtime_error {
  public:
-  explicit Error(const std::string& what, Errc code = Errc::kInvalidArgument)
-      : std::runtime_error(what), code_(code) {}
+  explicit Error(const std::string& what, Errc code = Errc::kInvalidArgument) : std::runtime_error(what), code_(code) {}
   explicit Error(const Status& status) : std::runtime_error(status.to_string()), code_(status.code()) {}
   [[nodiscard]] Errc code() const noexcept { return code_; }
 
@@ -87,11 +86,13 @@ class [[nodiscard]] Result {
   [[nodiscard]] constexpr Status status() const noexcept { return status_; }
   /// The value; throws Error when there is none.
   [[nodiscard]] const T& value() const& {
-    if (!ok()) [[unlikely]] status_.or_throw();
+    if (!ok()) [[unlikely]]
+      status_.or_throw();
     return value_;
   }
   [[nodiscard]] T value() && {
-    if (!ok()) [[unlikely]] status_.or_throw();
+    if (!ok()) [[unlikely]]
+      status_.or_throw();
     return std::move(value_);
   }
   /// REQUIRES: ok().

@@ -1,4 +1,5 @@
-// How to wait for something that mostly comes soon: spin, then give the CPU to others, then say that it is time to sleep.
+// How to wait for something that mostly comes soon: spin, then give the CPU to others, then say that it is time to
+// sleep.
 #pragma once
 
 #include <sched.h>
@@ -20,8 +21,9 @@ inline void cpu_relax() noexcept {
 
 /// One wait: call `pause` between looks at what is waited for, until it says false; then sleep.
 ///
-/// It learns whether others want the CPU: a sched_yield that comes back at once says that nobody does, and then spinning
-/// costs nothing and notices sooner; one that takes long says that the machine is crowded, and then every step yields.
+/// It learns whether others want the CPU: a sched_yield that comes back at once says that nobody does, and then
+/// spinning costs nothing and notices sooner; one that takes long says that the machine is crowded, and then every step
+/// yields.
 ///
 /// Thread-safety: one thread's own.
 class Backoff {

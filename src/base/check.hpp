@@ -7,7 +7,8 @@ namespace atoll::base {
 [[noreturn]] void check_failed(const char* what, const char* file, int line) noexcept;
 }
 
-#define ATOLL_CHECK(condition)                                                       \
-  do {                                                                               \
-    if (!(condition)) [[unlikely]] ::atoll::base::check_failed(#condition, __FILE__, __LINE__); \
+#define ATOLL_CHECK(condition)                                     \
+  do {                                                             \
+    if (!(condition)) [[unlikely]]                                 \
+      ::atoll::base::check_failed(#condition, __FILE__, __LINE__); \
   } while (false)

@@ -312,8 +312,7 @@ Status await_frame(Connection& connection, Frame& frame, Clock::time_point deadl
     if (ready < 0 && errno != EINTR) return {Errc::kClusterDown, "poll failed on the connection to the master"};
     if (ready == 0 && Clock::now() >= deadline) return {Errc::kDeadline, "no answer of the master in time"};
     (void)connection.flush();  // what was received before a broken send must still be read
-    if ((entry.revents & (POLLIN | POLLHUP | POLLERR)) != 0 &&
-        connection.receive() == Connection::Received::kEnded) {
+    if ((entry.revents & (POLLIN | POLLHUP | POLLERR)) != 0 && connection.receive() == Connection::Received::kEnded) {
       return {Errc::kClusterDown, "the connection to the master ended"};
     }
   }
@@ -328,6 +327,8 @@ std::chrono::milliseconds bounded_timeout(std::chrono::milliseconds timeout) noe
   return std::clamp<std::chrono::milliseconds>(timeout, std::chrono::milliseconds(0), std::chrono::hours(24 * 365));
 }
 
-std::string clipped(std::string_view text, std::size_t max_bytes) { return std::string(text.substr(0, max_bytes)); }
+std::string clipped(std::string_view text, std::size_t max_bytes) {
+  return std::string(text.substr(0, max_bytes));
+}
 
 }  // namespace atoll::cluster

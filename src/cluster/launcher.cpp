@@ -41,7 +41,9 @@ void say(fmt::format_string<Args...> text, Args&&... args) {
   (void)write_all(STDERR_FILENO, "atoll: " + fmt::format(text, std::forward<Args>(args)...) + "\n");
 }
 
-double seconds(std::chrono::milliseconds time) { return double(time.count()) / 1000; }
+double seconds(std::chrono::milliseconds time) {
+  return double(time.count()) / 1000;
+}
 
 /// Blocks the signals that are passed on, and reads them; puts everything back at the end.
 ///
@@ -54,7 +56,7 @@ class SignalSource {
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
     (void)::pthread_sigmask(SIG_BLOCK, &set, &old_mask_);
     // A parent that ignores SIGCHLD would make the kernel reap the nodes, and their exit codes were lost.
-    struct sigaction standard{};
+    struct sigaction standard {};
     standard.sa_handler = SIG_DFL;
     (void)::sigaction(SIGCHLD, &standard, &old_child_);
     fd_ = base::Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));

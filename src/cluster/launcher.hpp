@@ -14,10 +14,10 @@ namespace atoll::cluster {
 struct LaunchSpec {
   std::vector<std::string> argv;
   NodeId nodes = 1;
-  Options options;                         // of every node, through the ATOLL_* environment
-  bool prefix_output = true;               // "[k] " before every line; else the nodes write to our stdout and stderr
-  bool keep_going = false;                 // the death of one does not end the others
-  std::chrono::milliseconds grace{3000};   // from the first death to SIGTERM for the others
+  Options options;                        // of every node, through the ATOLL_* environment
+  bool prefix_output = true;              // "[k] " before every line; else the nodes write to our stdout and stderr
+  bool keep_going = false;                // the death of one does not end the others
+  std::chrono::milliseconds grace{3000};  // from the first death to SIGTERM for the others
   std::map<std::string, std::string> environment;  // added for every node; may override what comes from `options`
 };
 

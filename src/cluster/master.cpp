@@ -21,8 +21,8 @@ using namespace std::chrono_literals;
 
 // A socket ends a moment before its process can be reaped; so long the launcher has to say why it ended.
 constexpr auto kReasonGrace = 250ms;
-constexpr auto kIdleLimit = 30s;        // for a client that has not joined
-constexpr auto kClosingLimit = 5s;      // for a refused client to take its refusal
+constexpr auto kIdleLimit = 30s;    // for a client that has not joined
+constexpr auto kClosingLimit = 5s;  // for a refused client to take its refusal
 constexpr auto kStallRetry = 10ms;
 constexpr auto kAcceptRetry = 100ms;
 constexpr std::size_t kMaxGuests = 64;  // clients that are not nodes: `atoll status`, and nodes before they join
@@ -274,7 +274,8 @@ void Master::on_join(Client& client, const Frame& frame) {
   const std::uint64_t version = fields.number("version");
   if (fields.ok() && version != kProtocolVersion) {
     return refuse(client, fmt::format("it speaks version {} of the protocol, this master version {}; build the program "
-                                      "and the atoll command from the same sources", version, kProtocolVersion));
+                                      "and the atoll command from the same sources",
+                                      version, kProtocolVersion));
   }
   const std::uint64_t node = fields.number("node");
   const std::uint64_t memory = fields.number("memory"), cache = fields.number("cache"), line = fields.number("line");
@@ -304,8 +305,8 @@ std::string Master::refusal(const Client& client, std::uint64_t node, std::uint6
   if (member.state != State::kStarting) return fmt::format("node {} has joined already (process {})", node, member.pid);
   for (std::size_t k = 0; k < members_.size(); ++k) {
     if (members_[k].state == State::kStarting || members_[k].line == line) continue;
-    return fmt::format("its lines have {} bytes, those of node {} have {}; all nodes need the same (ATOLL_LINE)",
-                       line, k, members_[k].line);
+    return fmt::format("its lines have {} bytes, those of node {} have {}; all nodes need the same (ATOLL_LINE)", line,
+                       k, members_[k].line);
   }
   return {};
 }

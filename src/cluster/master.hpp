@@ -74,8 +74,8 @@ class Master {
     std::uint64_t memory = 0, cache = 0, line = 0;
     SharedFd fd;
     memory::Segment segment;
-    std::string why;                             // of its death
-    std::optional<Clock::time_point> dies_at;    // its connection ended; a better reason may come until then
+    std::string why;                           // of its death
+    std::optional<Clock::time_point> dies_at;  // its connection ended; a better reason may come until then
     Client* client = nullptr;
   };
   struct Waiter {
@@ -87,8 +87,7 @@ class Master {
   // The thread.
   void run();
   int prepare_poll(std::vector<pollfd>& polls, std::vector<Client*>& polled) ATOLL_EXCLUDES(mutex_);
-  void handle_poll(const std::vector<pollfd>& polls, const std::vector<Client*>& polled)
-      ATOLL_EXCLUDES(mutex_);
+  void handle_poll(const std::vector<pollfd>& polls, const std::vector<Client*>& polled) ATOLL_EXCLUDES(mutex_);
   void accept_clients() ATOLL_REQUIRES(mutex_);
   void on_clock() ATOLL_REQUIRES(mutex_);
   void remove_gone() ATOLL_REQUIRES(mutex_);
@@ -124,9 +123,9 @@ class Master {
 
   base::Mutex mutex_;
   bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
-  bool running_ ATOLL_GUARDED_BY(mutex_) = false;   // the rosters are out
+  bool running_ ATOLL_GUARDED_BY(mutex_) = false;  // the rosters are out
   bool all_left_ ATOLL_GUARDED_BY(mutex_) = false;
-  std::string failure_ ATOLL_GUARDED_BY(mutex_);    // why the start failed
+  std::string failure_ ATOLL_GUARDED_BY(mutex_);  // why the start failed
   std::uint32_t epoch_ ATOLL_GUARDED_BY(mutex_) = 1;
   Clock::time_point accept_after_ ATOLL_GUARDED_BY(mutex_){};
   std::vector<Member> members_ ATOLL_GUARDED_BY(mutex_);

@@ -195,7 +195,8 @@ Frame MasterMembership::await_start(Clock::time_point deadline, const char* what
   const Status status = await_frame(connection_, frame, deadline);
   if (status.code() == Errc::kDeadline) {
     throw Error(fmt::format("not all {} nodes joined within {:.1f} s; `atoll status` shows which did", count_,
-                            double(join_timeout_.count()) / 1000), Errc::kDeadline);
+                            double(join_timeout_.count()) / 1000),
+                Errc::kDeadline);
   }
   if (!status.ok()) throw Error("the master was lost while joining: " + connection_.why(), Errc::kClusterDown);
   const std::string& op = frame.op();
@@ -343,9 +344,7 @@ bool MasterMembership::read_some(std::vector<Notice>& notices) {
       case Decoded::kFrame:
         if (!on_frame(frame, notices)) return false;
         continue;
-      case Decoded::kBad:
-        lost(connection_.why(), notices);
-        return false;
+      case Decoded::kBad: lost(connection_.why(), notices); return false;
       case Decoded::kNeedMore: break;
     }
     switch (connection_.receive()) {
@@ -402,8 +401,8 @@ void MasterMembership::lost(const std::string& why, std::vector<Notice>& notices
 NodeId number_from(const char* name, unsigned min, unsigned max) {
   const char* text = std::getenv(name);
   if (text == nullptr) {
-    throw Error(fmt::format("ATOLL_MASTER is set but {} is not; start the program with `atoll run`, which sets both",
-                            name));
+    throw Error(
+        fmt::format("ATOLL_MASTER is set but {} is not; start the program with `atoll run`, which sets both", name));
   }
   unsigned value = 0;
   const char* end = text + std::strlen(text);

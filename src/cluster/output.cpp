@@ -21,7 +21,9 @@ std::string line_prefix(NodeId node, NodeId nodes, bool colour) {
   return fmt::format("\x1b[{}m{}\x1b[0m", kColours[node % kColours.size()], plain);
 }
 
-bool wants_colour(int fd) noexcept { return ::isatty(fd) == 1 && std::getenv("NO_COLOR") == nullptr; }
+bool wants_colour(int fd) noexcept {
+  return ::isatty(fd) == 1 && std::getenv("NO_COLOR") == nullptr;
+}
 
 void LineWriter::feed(std::string_view bytes) {
   while (!bytes.empty()) {

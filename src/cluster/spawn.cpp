@@ -94,10 +94,14 @@ int ChildProcess::start(const SpawnSpec& spec) {
     out_pipe = make_pipe();
     err_pipe = make_pipe();
   }
-  const Prepared child{const_cast<char**>(argv.data()), const_cast<char**>(environment.data()),
-                       null.get(),                      out_pipe.write.get(),
-                       err_pipe.write.get(),            failure.write.get(),
-                       ::getpid(),                      &spec.signal_mask};
+  const Prepared child{const_cast<char**>(argv.data()),
+                       const_cast<char**>(environment.data()),
+                       null.get(),
+                       out_pipe.write.get(),
+                       err_pipe.write.get(),
+                       failure.write.get(),
+                       ::getpid(),
+                       &spec.signal_mask};
   pid_ = ::fork();
   if (pid_ == 0) run_child(child);
   if (pid_ < 0) {
@@ -115,8 +119,8 @@ int ChildProcess::start(const SpawnSpec& spec) {
   }
   exit_fd_ = base::Fd(int(::syscall(SYS_pidfd_open, pid_, 0)));
   if (!exit_fd_.valid()) {
-    throw Error(fmt::format("cannot watch a process: pidfd_open: {} (Linux 5.3 or newer is needed)",
-                            std::strerror(errno)));
+    throw Error(
+        fmt::format("cannot watch a process: pidfd_open: {} (Linux 5.3 or newer is needed)", std::strerror(errno)));
   }
   out = std::move(out_pipe.read);
   err = std::move(err_pipe.read);

@@ -80,20 +80,14 @@ void Protocol::act(const LineRef& ref, CacheAction action, const Message& messag
   const NodeId self = env_.self();
   const NodeId home = ref.home();
   const std::uint32_t own_slot = ref.line->slot == 0 ? 0 : ref.line->slot - 1;
-  const auto to_home = [&](Kind kind) {
-    return Message{kind, message.is_try, self, message.requester, message.slot};
-  };
+  const auto to_home = [&](Kind kind) { return Message{kind, message.is_try, self, message.requester, message.slot}; };
   switch (action) {
     case CacheAction::kNone: break;
-    case CacheAction::kAskShared:
-      env_.send(ref, home, {Kind::kGetShared, message.is_try, self, self, own_slot});
-      break;
+    case CacheAction::kAskShared: env_.send(ref, home, {Kind::kGetShared, message.is_try, self, self, own_slot}); break;
     case CacheAction::kAskExclusive:
       env_.send(ref, home, {Kind::kGetExclusive, message.is_try, self, self, own_slot});
       break;
-    case CacheAction::kAskUpgrade:
-      env_.send(ref, home, {Kind::kUpgrade, message.is_try, self, self, own_slot});
-      break;
+    case CacheAction::kAskUpgrade: env_.send(ref, home, {Kind::kUpgrade, message.is_try, self, self, own_slot}); break;
     case CacheAction::kHide: lower_access(ref, 0, false); break;
     case CacheAction::kWithdrawWrite: lower_access(ref, detail::kReadable, true); break;
     case CacheAction::kWithdrawAll: lower_access(ref, 0, true); break;
@@ -102,8 +96,7 @@ void Protocol::act(const LineRef& ref, CacheAction action, const Message& messag
     case CacheAction::kReleaseSlot: env_.release_slot(ref); break;
     case CacheAction::kAckInvalidate: env_.send(ref, home, to_home(Kind::kInvalidateAck)); break;
     case CacheAction::kRefuse:
-      env_.send(ref, home,
-                to_home(message.kind == Kind::kInvalidate ? Kind::kInvalidateRefused : Kind::kOwnerRefused));
+      env_.send(ref, home, to_home(message.kind == Kind::kInvalidate ? Kind::kInvalidateRefused : Kind::kOwnerRefused));
       break;
     case CacheAction::kSendToRequester:
       if (message.requester != home) {

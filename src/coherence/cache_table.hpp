@@ -26,42 +26,42 @@ enum class CacheState : std::uint8_t {
 };
 
 enum class CacheEvent : std::uint8_t {
-  kWantShared,     // a thread of this node wants to read
-  kWantExclusive,  // a thread of this node wants to write
-  kEvict,          // the slot is needed
-  kData,           // from the home: data and permission
-  kOwnerData,      // from the owner: data
-  kGrant,          // from the home: permission
-  kInvalidate,     // from the home: drop it
-  kForwardShared,  // from the home: send a copy
+  kWantShared,        // a thread of this node wants to read
+  kWantExclusive,     // a thread of this node wants to write
+  kEvict,             // the slot is needed
+  kData,              // from the home: data and permission
+  kOwnerData,         // from the owner: data
+  kGrant,             // from the home: permission
+  kInvalidate,        // from the home: drop it
+  kForwardShared,     // from the home: send a copy
   kForwardExclusive,  // from the home: give it away
-  kHeld,           // one of these three, while a lock of this node forbids it
-  kTryHeld,        // the same for a try
-  kRefused,        // from the home: the try failed
-  kPutAck,         // from the home: the returned line has arrived
+  kHeld,              // one of these three, while a lock of this node forbids it
+  kTryHeld,           // the same for a try
+  kRefused,           // from the home: the try failed
+  kPutAck,            // from the home: the returned line has arrived
   kCount,
 };
 
 enum class CacheAction : std::uint8_t {
   kNone,
-  kAskShared,         // GetShared to the home
-  kAskExclusive,      // GetExclusive to the home
-  kAskUpgrade,        // Upgrade to the home
-  kHide,              // threads of this node go through the queue from now on
-  kWithdrawWrite,     // no thread of this node writes any more
-  kWithdrawAll,       // no thread of this node reads or writes any more
-  kReturnShared,      // PutShared to the home
-  kReturnDirty,       // data to the home's memory, PutDirty to the home
+  kAskShared,      // GetShared to the home
+  kAskExclusive,   // GetExclusive to the home
+  kAskUpgrade,     // Upgrade to the home
+  kHide,           // threads of this node go through the queue from now on
+  kWithdrawWrite,  // no thread of this node writes any more
+  kWithdrawAll,    // no thread of this node reads or writes any more
+  kReturnShared,   // PutShared to the home
+  kReturnDirty,    // data to the home's memory, PutDirty to the home
   kReleaseSlot,
   kAckInvalidate,
-  kRefuse,            // tell the home that a lock is in the way of its try
-  kSendToRequester,   // data to the requester's slot, OwnerData to it (nothing when that is the home)
-  kWriteBack,         // data to the home's memory, WriteBack to the home
-  kTransfer,          // Transfer to the home (with data when the home is the requester)
-  kHold,              // answer it when the lock is released or the data has come
-  kServe,             // threads of this node waited for this
-  kServeReads,        // reads queued before the answer may have it already
-  kRefuseTry,         // the thread's try-lock fails
+  kRefuse,           // tell the home that a lock is in the way of its try
+  kSendToRequester,  // data to the requester's slot, OwnerData to it (nothing when that is the home)
+  kWriteBack,        // data to the home's memory, WriteBack to the home
+  kTransfer,         // Transfer to the home (with data when the home is the requester)
+  kHold,             // answer it when the lock is released or the data has come
+  kServe,            // threads of this node waited for this
+  kServeReads,       // reads queued before the answer may have it already
+  kRefuseTry,        // the thread's try-lock fails
 };
 
 using CacheRow = Row<CacheState, CacheEvent, CacheAction>;
@@ -172,7 +172,9 @@ inline constexpr CacheRow kCacheRows[] = {
 inline constexpr CacheTable kCacheTable{kCacheRows};
 static_assert(kCacheTable.complete(), "every (state, event) of the cache has exactly one row");
 
-[[nodiscard]] constexpr bool is_stable(CacheState state) noexcept { return state <= CacheState::kDirty; }
+[[nodiscard]] constexpr bool is_stable(CacheState state) noexcept {
+  return state <= CacheState::kDirty;
+}
 
 [[nodiscard]] std::string_view to_string(CacheState state) noexcept;
 [[nodiscard]] std::string_view to_string(CacheEvent event) noexcept;

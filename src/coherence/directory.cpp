@@ -198,8 +198,7 @@ void Protocol::act(const LineRef& ref, DirAction action, DirState before, const 
       env_.log_transfer(ref, subject);
       break;
     case DirAction::kSendData:
-      env_.send_line(ref, message.requester, message.slot,
-                     {Kind::kData, false, self, message.requester, message.slot});
+      env_.send_line(ref, message.requester, message.slot, {Kind::kData, false, self, message.requester, message.slot});
       break;
     case DirAction::kRemember: {
       const bool has_copy = exact() && (entry.sharers & bit(message.requester)) != 0 && message.requester != self;
@@ -213,8 +212,8 @@ void Protocol::act(const LineRef& ref, DirAction action, DirState before, const 
     case DirAction::kForwardShared:
     case DirAction::kForwardExclusive:
       env_.send(ref, entry.owner,
-                {action == DirAction::kForwardShared ? Kind::kForwardShared : Kind::kForwardExclusive,
-                 message.is_try, self, message.requester, message.slot});
+                {action == DirAction::kForwardShared ? Kind::kForwardShared : Kind::kForwardExclusive, message.is_try,
+                 self, message.requester, message.slot});
       break;
     case DirAction::kTally:
       --entry.acks_left;

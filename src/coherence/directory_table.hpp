@@ -22,38 +22,38 @@ enum class DirState : std::uint8_t {
 };
 
 enum class DirEvent : std::uint8_t {
-  kGetShared,      // a node wants to read
-  kGetExclusive,   // a node wants to write and has no valid copy
-  kUpgrade,        // a sharer wants to write; there are other sharers
-  kUpgradeSole,    // the only sharer wants to write
-  kLocalShared,    // a thread of the home wants to read
-  kLocalExclusive, // a thread of the home wants to write
-  kBlocked,        // any of the remote wishes, while a lock of the home forbids it
-  kTryBlocked,     // a try, while a lock forbids it or the line is busy or awaited by others
-  kPutShared,      // a sharer dropped its copy; others remain
-  kPutSharedLast,  // the last sharer dropped its copy
-  kPutDirty,       // the owner returned the line
-  kPutDirtyLast,   // returned by a node that was downgraded meanwhile and is now the only sharer
-  kPutDirtyStale,  // returned by a node that is not the owner any more
-  kAnswer,         // a sharer answered an invalidation; more are outstanding
-  kAllGone,        // the last answer; every sharer asked has dropped its copy
-  kSomeRefused,    // the last answer; a sharer refused a try
-  kWriteBack,      // the owner kept a copy and wrote the line home
-  kTransfer,       // the owner gave the line to the requester (or back to the home)
-  kOwnerRefused,   // the owner's lock refuses a try
+  kGetShared,       // a node wants to read
+  kGetExclusive,    // a node wants to write and has no valid copy
+  kUpgrade,         // a sharer wants to write; there are other sharers
+  kUpgradeSole,     // the only sharer wants to write
+  kLocalShared,     // a thread of the home wants to read
+  kLocalExclusive,  // a thread of the home wants to write
+  kBlocked,         // any of the remote wishes, while a lock of the home forbids it
+  kTryBlocked,      // a try, while a lock forbids it or the line is busy or awaited by others
+  kPutShared,       // a sharer dropped its copy; others remain
+  kPutSharedLast,   // the last sharer dropped its copy
+  kPutDirty,        // the owner returned the line
+  kPutDirtyLast,    // returned by a node that was downgraded meanwhile and is now the only sharer
+  kPutDirtyStale,   // returned by a node that is not the owner any more
+  kAnswer,          // a sharer answered an invalidation; more are outstanding
+  kAllGone,         // the last answer; every sharer asked has dropped its copy
+  kSomeRefused,     // the last answer; a sharer refused a try
+  kWriteBack,       // the owner kept a copy and wrote the line home
+  kTransfer,        // the owner gave the line to the requester (or back to the home)
+  kOwnerRefused,    // the owner's lock refuses a try
   kCount,
 };
 
 enum class DirAction : std::uint8_t {
   kNone,
-  kWithdrawWrite,     // no thread of the home writes any more
-  kWithdrawAll,       // no thread of the home reads or writes any more
-  kHide,              // threads of the home go through the queue from now on
-  kAddSharer,         // the requester (nothing when that is the home)
-  kDropSharer,        // the sender
+  kWithdrawWrite,  // no thread of the home writes any more
+  kWithdrawAll,    // no thread of the home reads or writes any more
+  kHide,           // threads of the home go through the queue from now on
+  kAddSharer,      // the requester (nothing when that is the home)
+  kDropSharer,     // the sender
   kClearSharers,
-  kOwnerToSharer,     // the owner keeps a copy
-  kSetOwner,          // the requester; nobody else has a copy
+  kOwnerToSharer,  // the owner keeps a copy
+  kSetOwner,       // the requester; nobody else has a copy
   kClearOwner,
   kLogTransfer,       // before ownership moves: the counter, and the log's record
   kSendData,          // the line and the permission to the requester
@@ -171,7 +171,9 @@ inline constexpr DirRow kDirRows[] = {
 inline constexpr DirTable kDirTable{kDirRows};
 static_assert(kDirTable.complete(), "every (state, event) of the directory has exactly one row");
 
-[[nodiscard]] constexpr bool is_stable(DirState state) noexcept { return state <= DirState::kDirty; }
+[[nodiscard]] constexpr bool is_stable(DirState state) noexcept {
+  return state <= DirState::kDirty;
+}
 
 [[nodiscard]] std::string_view to_string(DirState state) noexcept;
 [[nodiscard]] std::string_view to_string(DirEvent event) noexcept;

@@ -16,61 +16,71 @@ std::string_view name(const std::array<std::string_view, N>& names, Enum value) 
 }  // namespace
 
 std::string_view to_string(DirState state) noexcept {
-  static constexpr std::array<std::string_view, 8> kNames = {
-      "Unshared",      "Shared",        "Dirty",        "SharedToUnshared",
-      "SharedToDirty", "DirtyToShared", "DirtyToDirty", "DirtyToUnshared"};
+  static constexpr std::array<std::string_view, 8> kNames = {"Unshared",         "Shared",         "Dirty",
+                                                             "SharedToUnshared", "SharedToDirty",  "DirtyToShared",
+                                                             "DirtyToDirty",     "DirtyToUnshared"};
   static_assert(kNames.size() == std::size_t(DirState::kCount));
   return name(kNames, state);
 }
 
 std::string_view to_string(DirEvent event) noexcept {
   static constexpr std::array<std::string_view, 19> kNames = {
-      "GetShared",  "GetExclusive",   "Upgrade",  "UpgradeSole",   "LocalShared",   "LocalExclusive", "Blocked",
-      "TryBlocked", "PutShared",      "PutSharedLast", "PutDirty", "PutDirtyLast",  "PutDirtyStale",  "Answer",
-      "AllGone",    "SomeRefused",    "WriteBack", "Transfer",     "OwnerRefused"};
+      "GetShared",  "GetExclusive", "Upgrade",       "UpgradeSole", "LocalShared",  "LocalExclusive", "Blocked",
+      "TryBlocked", "PutShared",    "PutSharedLast", "PutDirty",    "PutDirtyLast", "PutDirtyStale",  "Answer",
+      "AllGone",    "SomeRefused",  "WriteBack",     "Transfer",    "OwnerRefused"};
   static_assert(kNames.size() == std::size_t(DirEvent::kCount));
   return name(kNames, event);
 }
 
 std::string_view to_string(DirAction action) noexcept {
   static constexpr std::array<std::string_view, 23> kNames = {
-      "None",          "WithdrawWrite", "WithdrawAll",   "Hide",      "AddSharer", "DropSharer",
-      "ClearSharers",  "OwnerToSharer", "SetOwner",      "ClearOwner", "LogTransfer", "SendData",
-      "Remember",      "InvalidateOthers", "ForwardShared", "ForwardExclusive", "Tally", "AnswerPending",
-      "RefusePending", "ServeLocal",    "Defer",         "Refuse",    "PutAck"};
+      "None",      "WithdrawWrite",    "WithdrawAll",   "Hide",
+      "AddSharer", "DropSharer",       "ClearSharers",  "OwnerToSharer",
+      "SetOwner",  "ClearOwner",       "LogTransfer",   "SendData",
+      "Remember",  "InvalidateOthers", "ForwardShared", "ForwardExclusive",
+      "Tally",     "AnswerPending",    "RefusePending", "ServeLocal",
+      "Defer",     "Refuse",           "PutAck"};
   static_assert(kNames.size() == std::size_t(DirAction::kPutAck) + 1);
   return name(kNames, action);
 }
 
 std::string_view to_string(CacheState state) noexcept {
-  static constexpr std::array<std::string_view, 12> kNames = {
-      "Invalid",        "Shared",             "Dirty",               "InvalidToShared",
-      "InvalidToSharedData", "InvalidToSharedGrant", "InvalidToDirty", "InvalidToDirtyData",
-      "InvalidToDirtyGrant", "SharedToDirty", "DirtyToInvalid",      "LeftToInvalid"};
+  static constexpr std::array<std::string_view, 12> kNames = {"Invalid",
+                                                              "Shared",
+                                                              "Dirty",
+                                                              "InvalidToShared",
+                                                              "InvalidToSharedData",
+                                                              "InvalidToSharedGrant",
+                                                              "InvalidToDirty",
+                                                              "InvalidToDirtyData",
+                                                              "InvalidToDirtyGrant",
+                                                              "SharedToDirty",
+                                                              "DirtyToInvalid",
+                                                              "LeftToInvalid"};
   static_assert(kNames.size() == std::size_t(CacheState::kCount));
   return name(kNames, state);
 }
 
 std::string_view to_string(CacheEvent event) noexcept {
   static constexpr std::array<std::string_view, 13> kNames = {
-      "WantShared", "WantExclusive", "Evict",            "Data", "OwnerData", "Grant",   "Invalidate",
-      "ForwardShared", "ForwardExclusive", "Held", "TryHeld", "Refused", "PutAck"};
+      "WantShared",    "WantExclusive",    "Evict", "Data",    "OwnerData", "Grant", "Invalidate",
+      "ForwardShared", "ForwardExclusive", "Held",  "TryHeld", "Refused",   "PutAck"};
   static_assert(kNames.size() == std::size_t(CacheEvent::kCount));
   return name(kNames, event);
 }
 
 std::string_view to_string(CacheAction action) noexcept {
   static constexpr std::array<std::string_view, 19> kNames = {
-      "None",        "AskShared",   "AskExclusive", "AskUpgrade", "Hide",          "WithdrawWrite", "WithdrawAll",
-      "ReturnShared", "ReturnDirty", "ReleaseSlot", "AckInvalidate", "Refuse",     "SendToRequester", "WriteBack",
-      "Transfer",    "Hold",        "Serve",        "ServeReads", "RefuseTry"};
+      "None",         "AskShared",   "AskExclusive", "AskUpgrade",    "Hide",     "WithdrawWrite",   "WithdrawAll",
+      "ReturnShared", "ReturnDirty", "ReleaseSlot",  "AckInvalidate", "Refuse",   "SendToRequester", "WriteBack",
+      "Transfer",     "Hold",        "Serve",        "ServeReads",    "RefuseTry"};
   static_assert(kNames.size() == std::size_t(CacheAction::kRefuseTry) + 1);
   return name(kNames, action);
 }
 
 std::string_view to_string(OpKind kind) noexcept {
-  static constexpr std::array<std::string_view, 7> kNames = {"read",      "write",    "atomic",        "read_lock",
-                                                             "write_lock", "try_read_lock", "try_write_lock"};
+  static constexpr std::array<std::string_view, 7> kNames = {
+      "read", "write", "atomic", "read_lock", "write_lock", "try_read_lock", "try_write_lock"};
   return name(kNames, kind);
 }
 

@@ -221,8 +221,8 @@ void Protocol::serve(const LineRef& ref, bool granted) {
   if (cold->trying != nullptr && granted) {
     Op* op = cold->trying;
     cold->trying = nullptr;
-    const bool taken = (allowed & need_of(op->kind)) != 0 &&
-                       take_lock(ref.line->lock, op->kind == OpKind::kTryWriteLock);
+    const bool taken =
+        (allowed & need_of(op->kind)) != 0 && take_lock(ref.line->lock, op->kind == OpKind::kTryWriteLock);
     env_.complete(ref, *op, taken ? Errc::kOk : Errc::kRefused);
   }
   // Not before the queue is empty: a thread must not overtake its own write by a hit.

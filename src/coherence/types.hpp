@@ -38,12 +38,16 @@ enum class OpKind : std::uint8_t {
   kTryReadLock,
   kTryWriteLock,
 };
-[[nodiscard]] constexpr bool is_lock(OpKind kind) noexcept { return kind >= OpKind::kReadLock; }
-[[nodiscard]] constexpr bool is_try(OpKind kind) noexcept { return kind >= OpKind::kTryReadLock; }
+[[nodiscard]] constexpr bool is_lock(OpKind kind) noexcept {
+  return kind >= OpKind::kReadLock;
+}
+[[nodiscard]] constexpr bool is_try(OpKind kind) noexcept {
+  return kind >= OpKind::kTryReadLock;
+}
 /// The access bits without which the operation cannot be done.
 [[nodiscard]] constexpr std::uint8_t need_of(OpKind kind) noexcept {
   return kind == OpKind::kRead || kind == OpKind::kReadLock || kind == OpKind::kTryReadLock ? detail::kReadable
-                                                                                           : detail::kWritable;
+                                                                                            : detail::kWritable;
 }
 [[nodiscard]] std::string_view to_string(OpKind kind) noexcept;
 
@@ -103,10 +107,10 @@ static_assert(sizeof(DirEntry) == 32);
 
 /// What waits for a line at this node; exists only while something does.
 struct Cold {
-  OpQueue memory;                // reads, writes, atomics: wait for a permission
-  OpQueue locks;                 // blocking locks: wait for a permission and for other locks
-  Op* trying = nullptr;          // the try-lock whose request is under way
-  Message held;                  // cache side: the home's message that a lock delays (there is at most one)
+  OpQueue memory;        // reads, writes, atomics: wait for a permission
+  OpQueue locks;         // blocking locks: wait for a permission and for other locks
+  Op* trying = nullptr;  // the try-lock whose request is under way
+  Message held;          // cache side: the home's message that a lock delays (there is at most one)
   bool has_held = false;
   bool local_queued = false;     // home side: a request of this node itself is queued or under way
   std::deque<Message> requests;  // home side: requests that wait their turn

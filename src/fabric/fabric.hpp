@@ -12,9 +12,8 @@
 
 namespace atoll::fabric {
 
-/// Thread-safety: send, write_*, flush and poll are called under the node's engine lock; wake_self from any thread; wait
-/// from the service thread alone.
-/// Invariants:
+/// Thread-safety: send, write_*, flush and poll are called under the node's engine lock; wake_self from any thread;
+/// wait from the service thread alone. Invariants:
 ///   1. Messages of one sender reach one receiver in the order sent, each once.
 ///   2. What write_slot and write_home wrote is there before a message sent after it is polled.
 ///   3. send never blocks: what a full ring cannot take waits on this side and goes out with a later flush.

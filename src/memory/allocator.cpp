@@ -22,7 +22,9 @@ std::uint32_t priority(std::uint32_t page) noexcept {
   return page ^ (page >> 16);
 }
 
-std::uint64_t bytes_of(std::uint64_t pages) noexcept { return pages * Allocator::kPageBytes; }
+std::uint64_t bytes_of(std::uint64_t pages) noexcept {
+  return pages * Allocator::kPageBytes;
+}
 
 std::uint64_t pages_for(std::uint64_t bytes) noexcept {
   return (bytes + Allocator::kPageBytes - 1) / Allocator::kPageBytes;
@@ -195,7 +197,8 @@ Result<Allocator::Block> Allocator::allocate(std::uint64_t bytes) noexcept {
   if (bytes == 0) return {Errc::kInvalidArgument, "an allocation of 0 bytes"};
   if (bytes > SizeClasses::kMaxBytes) return allocate_run(bytes);
   const std::uint8_t wanted = classes_.index_for(bytes);
-  if (const std::uint32_t head = partial_[wanted]; head != 0) [[likely]] return allocate_slot(head);
+  if (const std::uint32_t head = partial_[wanted]; head != 0) [[likely]]
+    return allocate_slot(head);
   if (const std::uint32_t head = make_span(wanted); head != 0) return allocate_slot(head);
   // No pages are left for a span: a slot that is too large, however much so, is better than none. It also keeps
   // the promise of largest_free_bytes for all lesser sizes.
@@ -332,7 +335,9 @@ Allocator::Located Allocator::locate(std::uint64_t offset) const noexcept {
   return {(word >> (slot % 64) & 1) != 0 ? head : 0, slot};
 }
 
-std::uint64_t Allocator::free_bytes() const noexcept { return bytes_of(pool_.free_pages()) + free_slot_bytes_; }
+std::uint64_t Allocator::free_bytes() const noexcept {
+  return bytes_of(pool_.free_pages()) + free_slot_bytes_;
+}
 
 std::uint64_t Allocator::largest_free_bytes() const noexcept {
   // A whole number of pages is either large or exactly a class, so the longest run can always be had whole.

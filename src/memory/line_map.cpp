@@ -30,7 +30,7 @@ T* displaced(T* first, std::uint64_t by) {
 
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kHugePage = 2 << 20;
-}
+}  // namespace
 
 LineMap::LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent>& extents, std::byte* memory,
                  std::byte* directory, bool fenced, detail::Home* homes)
@@ -64,8 +64,10 @@ void* LineMap::reserve(std::uint64_t bytes) {
   const std::uint64_t mapped = rounded + alignment;
   void* at = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) {
-    throw Error(fmt::format("cannot reserve {} for the table of lines: {}. Raise the limit on address space (ulimit -v)",
-                            base::format_bytes(bytes), std::strerror(errno)), Errc::kOutOfMemory);
+    throw Error(
+        fmt::format("cannot reserve {} for the table of lines: {}. Raise the limit on address space (ulimit -v)",
+                    base::format_bytes(bytes), std::strerror(errno)),
+        Errc::kOutOfMemory);
   }
   reservations_.push_back({at, mapped});
   const std::uint64_t start = (reinterpret_cast<std::uint64_t>(at) + alignment - 1) / alignment * alignment;

@@ -22,7 +22,9 @@ constexpr std::uint64_t kDirectoryEntryBytes = 32;
 constexpr std::uint32_t kRingSlots = 1024;
 constexpr std::uint64_t kRingHeaderBytes = 128;
 
-constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
 
 void lay_out(SegmentHeader& header, const Options& options, NodeId nodes) {
   header.line_bytes = options.line_bytes;
@@ -53,7 +55,9 @@ void check_options(const Options& options) {
 
 }  // namespace
 
-Segment::Segment(Segment&& other) noexcept { *this = std::move(other); }
+Segment::Segment(Segment&& other) noexcept {
+  *this = std::move(other);
+}
 
 Segment& Segment::operator=(Segment&& other) noexcept {
   std::swap(fd_, other.fd_);
@@ -97,7 +101,8 @@ Segment Segment::create(const Options& options, NodeId nodes) {
   segment.huge_ = segment.make(wanted.total_bytes, true);
   if (!segment.huge_ && !segment.make(wanted.total_bytes, false)) {
     throw Error(fmt::format("cannot make a segment of {}: {}. Give less --memory, or raise the limit on address space "
-                            "(ulimit -v)", base::format_bytes(wanted.total_bytes), std::strerror(errno)),
+                            "(ulimit -v)",
+                            base::format_bytes(wanted.total_bytes), std::strerror(errno)),
                 Errc::kOutOfMemory);
   }
   // Where there is no pool of huge pages the kernel may still join small ones; a refusal costs speed, nothing else.
@@ -111,14 +116,15 @@ Segment Segment::create(const Options& options, NodeId nodes) {
 }
 
 Segment Segment::open(const base::Fd& fd) {
-  struct stat info{};
+  struct stat info {};
   if (::fstat(fd.get(), &info) != 0) throw Error(fmt::format("a peer's segment: {}", std::strerror(errno)));
   const auto bytes = std::uint64_t(info.st_size);
   if (bytes < sizeof(SegmentHeader)) throw Error("a peer's segment is too small to be one");
   Segment segment;
   if (!segment.map(fd.get(), bytes, MAP_NORESERVE)) {
     throw Error(fmt::format("cannot map a peer's segment of {}: {}. Raise the limit on address space (ulimit -v)",
-                            base::format_bytes(bytes), std::strerror(errno)), Errc::kOutOfMemory);
+                            base::format_bytes(bytes), std::strerror(errno)),
+                Errc::kOutOfMemory);
   }
   const SegmentHeader& header = segment.header();
   Options options;

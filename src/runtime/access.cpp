@@ -14,7 +14,7 @@ using detail::kWritable;
 namespace {
 
 constexpr std::uint32_t kHitsToCalm = 64;  // fenced hits that make up for a sixteenth of a line's bad name
-constexpr std::size_t kMaxTasks = 32;  // lines of one call that are asked for together
+constexpr std::size_t kMaxTasks = 32;      // lines of one call that are asked for together
 
 /// What a code that the engine completes an operation with means for the caller.
 const char* explain(Errc code) noexcept {
@@ -184,15 +184,15 @@ Status Runtime::read_missed(ThreadState& thread, GlobalAddress address, std::byt
       Task* task = new (room + count * sizeof(Task))
           Task(OpKind::kRead, Action::kCopyOut, at, piece.bytes, into + (at - address), &thread);
       const bool here = (coherence::Protocol::permission(ref) & kReadable) != 0;
+      if (here) {
+        detail::count_hit(*thread.slot);  // hidden from the hit path, but here
+      } else {
+        counters_->read_misses.add();
+      }
       if (here && ref.line->cold == 0) {
         perform(ref, *task);
         coherence::Protocol::publish_access(ref);
       } else {
-        if (here) {
-          detail::count_hit(*thread.slot);  // hidden from the hit path, but here
-        } else {
-          counters_->read_misses.add();
-        }
         task->under_lock = lock_over(thread, at) != nullptr;
         tasks[count++] = task;
         protocol_.submit(ref, *task);
@@ -296,9 +296,8 @@ Status Runtime::fence() {
 /// The fence without the processor's own, for those who go on with an atomic instruction.
 Status Runtime::fence_writes(ThreadState& thread) {
   if (thread.pending_writes.load(std::memory_order_acquire) != 0) {
-    const Status status = wait(thread, kNoNode, Clock::time_point::max(), [&] {
-      return thread.pending_writes.load(std::memory_order_acquire) == 0;
-    });
+    const Status status = wait(thread, kNoNode, Clock::time_point::max(),
+                               [&] { return thread.pending_writes.load(std::memory_order_acquire) == 0; });
     if (!status.ok()) {
       abandon_writes(thread, status.code());
       thread.write_error.store(0, std::memory_order_relaxed);
@@ -332,9 +331,8 @@ Result<std::uint64_t> Runtime::rmw(GlobalAddress address, std::size_t bytes, Act
   task.operand = operand;
   task.expected = expected;
   const detail::Found found = detail::find_line(lines_->table(), address.bits());
-  const bool hit = detail::use_line<kWritable>(
-      *thread.slot, found.word, address.bits(),
-      [&](std::byte* data) { task.value = read_modify_write(data, task); });
+  const bool hit = detail::use_line<kWritable>(*thread.slot, found.word, address.bits(),
+                                               [&](std::byte* data) { task.value = read_modify_write(data, task); });
   if (!hit) {
     const Status status = run(thread, task);
     if (!status.ok()) return status;

@@ -37,9 +37,8 @@ Status Runtime::call(NodeId node, Kind kind, std::uint64_t argument, Call& call)
     call_home(node, message);
     flush();
   }
-  const Status status = wait(thread, node, Clock::time_point::max(), [&] {
-    return call.done.load(std::memory_order_acquire);
-  });
+  const Status status =
+      wait(thread, node, Clock::time_point::max(), [&] { return call.done.load(std::memory_order_acquire); });
   base::MutexLock lock(mutex_);
   calls_.erase(number);
   return call.done.load(std::memory_order_acquire) ? Status() : status;
@@ -85,7 +84,7 @@ void Runtime::handle_reply(const wire::Message& message, NodeId from) {
   ThreadState* thread = call.thread;
   call.value = message.argument;
   call.code = message.slots[kCodeAt] <= std::uint32_t(Errc::kAlreadyExists) ? message.slots[kCodeAt]
-                                                                          : std::uint32_t(Errc::kInvalidArgument);
+                                                                            : std::uint32_t(Errc::kInvalidArgument);
   call.fresh = message.slots[kFreshAt] == 1;
   call.done.store(true, std::memory_order_release);
   thread->notify();

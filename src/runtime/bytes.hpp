@@ -62,7 +62,9 @@ inline void begin_write(detail::Line& line) noexcept {
   }
   std::atomic_thread_fence(std::memory_order_release);
 }
-inline void end_write(detail::Line& line) noexcept { line.version.fetch_add(1, std::memory_order_release); }
+inline void end_write(detail::Line& line) noexcept {
+  line.version.fetch_add(1, std::memory_order_release);
+}
 
 inline void copy_in(detail::Line& line, std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
   begin_write(line);

@@ -194,9 +194,9 @@ void Runtime::release_slot(const LineRef& ref) noexcept {
   counters_->cache_lines_used.set(slots_->used());
 }
 
-/// Looks at slots from a random one on, a bounded number of them. A line that threads can hit is hidden from them, so that
-/// the next use shows itself in the slow path; one that is still hidden at the second look is given back. That is a
-/// clock whose reference bit costs a hit nothing. All that go share one barrier. Returns how many it gives back.
+/// Looks at slots from a random one on, a bounded number of them. A line that threads can hit is hidden from them, so
+/// that the next use shows itself in the slow path; one that is still hidden at the second look is given back. That is
+/// a clock whose reference bit costs a hit nothing. All that go share one barrier. Returns how many it gives back.
 std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
   evicting_ = true;
   std::vector<LineRef> victims;
@@ -337,7 +337,9 @@ void Runtime::broken(const LineRef& ref, const char* what) {
 
 // ---- progress ----
 
-void Runtime::flush() { fabric_->flush(); }
+void Runtime::flush() {
+  fabric_->flush();
+}
 
 std::uint32_t Runtime::progress() {
   std::array<wire::Message, kBatch> batch;
@@ -395,7 +397,8 @@ void Runtime::dispatch(const wire::Message& message, NodeId from) {
   }
   for (std::uint8_t i = 0; i < message.count; ++i) {
     const LineRef ref = lines_->ref(GlobalAddress(message.line) + std::int64_t(i) * options_.line_bytes);
-    protocol_.receive(ref, {message.kind, (message.flags & wire::kTry) != 0, from, message.requester, message.slots[i]});
+    protocol_.receive(ref,
+                      {message.kind, (message.flags & wire::kTry) != 0, from, message.requester, message.slots[i]});
   }
 }
 

@@ -14,8 +14,8 @@ using detail::Line;
 
 namespace {
 
-/// Takes the lock if nobody waits for it and the permission is here. `left_waiters`: somebody began to wait for the word
-/// while we held it for a moment in vain; they must be told.
+/// Takes the lock if nobody waits for it and the permission is here. `left_waiters`: somebody began to wait for the
+/// word while we held it for a moment in vain; they must be told.
 bool lock_hit(Line& line, const HotWord& hot, bool exclusive, bool* left_waiters) noexcept {
   std::uint32_t word = line.lock.load(std::memory_order_relaxed);
   do {

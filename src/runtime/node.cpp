@@ -15,23 +15,29 @@ std::unique_ptr<runtime::Runtime> join_cluster(const Options& options) {
 }  // namespace
 
 Node::Node(const Options& options)
-    : runtime_(join_cluster(options)),
-      fence_writes_(options.consistency == Consistency::kSc) {}
+    : runtime_(join_cluster(options)), fence_writes_(options.consistency == Consistency::kSc) {}
 Node::Node(std::unique_ptr<runtime::Runtime> runtime)
-    : runtime_(std::move(runtime)),
-      fence_writes_(runtime_->options().consistency == Consistency::kSc) {}
+    : runtime_(std::move(runtime)), fence_writes_(runtime_->options().consistency == Consistency::kSc) {}
 Node::~Node() = default;
 Node::Node(Node&&) noexcept = default;
 Node& Node::operator=(Node&&) noexcept = default;
 
-NodeId Node::id() const noexcept { return runtime_->id(); }
-NodeId Node::count() const noexcept { return runtime_->count(); }
-std::uint32_t Node::line_bytes() const noexcept { return runtime_->options().line_bytes; }
+NodeId Node::id() const noexcept {
+  return runtime_->id();
+}
+NodeId Node::count() const noexcept {
+  return runtime_->count();
+}
+std::uint32_t Node::line_bytes() const noexcept {
+  return runtime_->options().line_bytes;
+}
 
 Result<GlobalAddress> Node::allocate(std::uint64_t bytes, Placement placement) noexcept {
   return runtime_->allocate(bytes, placement);
 }
-Status Node::free(GlobalAddress address) noexcept { return runtime_->free(address); }
+Status Node::free(GlobalAddress address) noexcept {
+  return runtime_->free(address);
+}
 
 Status Node::read(GlobalAddress address, std::span<std::byte> into) noexcept {
   return runtime_->read(address, into.data(), into.size());
@@ -63,7 +69,9 @@ Status Node::atomic(GlobalAddress address, std::uint32_t size, std::string_view 
   return runtime_->atomic(address, size, name, args);
 }
 
-Status Node::fence() noexcept { return runtime_->fence(); }
+Status Node::fence() noexcept {
+  return runtime_->fence();
+}
 Status Node::read_lock(GlobalAddress address, std::uint64_t bytes) noexcept {
   return runtime_->lock(address, bytes, LockMode::kRead, false);
 }
@@ -76,13 +84,21 @@ Status Node::try_read_lock(GlobalAddress address, std::uint64_t bytes) noexcept 
 Status Node::try_write_lock(GlobalAddress address, std::uint64_t bytes) noexcept {
   return runtime_->lock(address, bytes, LockMode::kWrite, true);
 }
-Status Node::unlock(GlobalAddress address, std::uint64_t bytes) noexcept { return runtime_->unlock(address, bytes); }
+Status Node::unlock(GlobalAddress address, std::uint64_t bytes) noexcept {
+  return runtime_->unlock(address, bytes);
+}
 
-Status Node::barrier(std::chrono::milliseconds timeout) noexcept { return runtime_->barrier(timeout); }
-Status Node::publish(std::string_view name, GlobalAddress address) { return runtime_->publish(name, address); }
+Status Node::barrier(std::chrono::milliseconds timeout) noexcept {
+  return runtime_->barrier(timeout);
+}
+Status Node::publish(std::string_view name, GlobalAddress address) {
+  return runtime_->publish(name, address);
+}
 Result<GlobalAddress> Node::lookup(std::string_view name, std::chrono::milliseconds timeout) {
   return runtime_->lookup(name, timeout);
 }
-Stats Node::stats() const noexcept { return runtime_->stats(); }
+Stats Node::stats() const noexcept {
+  return runtime_->stats();
+}
 
 }  // namespace atoll

@@ -32,12 +32,12 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
   counters_->memory_free_bytes.set(allocator_->free_bytes());
   counters_->cache_lines.set(slots_->size());
 
-  std::vector<cluster::Peer> peers = membership_->exchange(
-      segment_.fd(), {[this](NodeId node, const std::string& why) { on_death(node, why); },
-                      [this] {
-                        master_lost_.store(true, std::memory_order_release);
-                        notify_all();
-                      }});
+  std::vector<cluster::Peer> peers =
+      membership_->exchange(segment_.fd(), {[this](NodeId node, const std::string& why) { on_death(node, why); },
+                                            [this] {
+                                              master_lost_.store(true, std::memory_order_release);
+                                              notify_all();
+                                            }});
   peer_segments_.resize(nodes_);
   memory_bytes_.assign(nodes_, segment_.memory_bytes());
   std::vector<fabric::ShmParts> parts(nodes_);
@@ -68,8 +68,8 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
     fabric_ = std::make_unique<fabric::ShmFabric>(self_, options_.line_bytes, segment_.header().ring_slots, parts,
                                                   *counters_);
   }
-  spdlog::info("node {} of {}: transport shm (all nodes on this host), memory {}, cache {}, lines of {} B, {}, {}", self_,
-               nodes_, base::format_bytes(segment_.memory_bytes()), base::format_bytes(segment_.cache_bytes()),
+  spdlog::info("node {} of {}: transport shm (all nodes on this host), memory {}, cache {}, lines of {} B, {}, {}",
+               self_, nodes_, base::format_bytes(segment_.memory_bytes()), base::format_bytes(segment_.cache_bytes()),
                options_.line_bytes, segment_.huge() ? "huge pages" : "small pages (no pool of huge pages is left)",
                threads_.has_barrier() ? "membarrier" : "fenced accesses (no membarrier)");
   if (nodes_ > 1) service_ = std::thread([this] { serve_forever(); });

@@ -30,8 +30,8 @@ namespace atoll::runtime {
 ///
 /// Thread-safety: public methods may be called from any thread. One engine lock (`mutex_`) guards the protocol and
 /// everything that it works on; a hit never takes it. A thread that misses posts its request itself, then drives the
-/// node's progress while it waits; the service thread does so when nobody waits, and sleeps when there is nothing to do.
-/// Invariants:
+/// node's progress while it waits; the service thread does so when nobody waits, and sleeps when there is nothing to
+/// do. Invariants:
 ///   1. Nothing waits while it holds the engine lock, but for threads that are inside an access (nanoseconds).
 ///   2. Everything sent under the engine lock is flushed before it is released.
 class Runtime final : private coherence::Env {
@@ -69,7 +69,7 @@ class Runtime final : private coherence::Env {
   using Clock = std::chrono::steady_clock;
   using LineRef = coherence::LineRef;
   static constexpr std::uint64_t kSleepSlice_us = 50'000;  // a sleeper looks this often whether a node has died
-  static constexpr std::uint32_t kBatch = 16;  // messages taken from the fabric before they are worked on
+  static constexpr std::uint32_t kBatch = 16;              // messages taken from the fabric before they are worked on
 
   // ---- engine.cpp: the core's environment; all under mutex_ ----
   [[nodiscard]] NodeId self() const noexcept override { return self_; }
@@ -78,12 +78,14 @@ class Runtime final : private coherence::Env {
   [[nodiscard]] coherence::Cold* find_cold(const LineRef& ref) noexcept override ATOLL_REQUIRES(mutex_);
   void drop_cold(const LineRef& ref) noexcept override ATOLL_REQUIRES(mutex_);
   void send(const LineRef& ref, NodeId to, const coherence::Message& message) override ATOLL_REQUIRES(mutex_);
-  void send_line(const LineRef& ref, NodeId to, std::uint32_t slot, const coherence::Message& message) override ATOLL_REQUIRES(mutex_);
+  void send_line(const LineRef& ref, NodeId to, std::uint32_t slot, const coherence::Message& message) override
+      ATOLL_REQUIRES(mutex_);
   void send_home(const LineRef& ref, const coherence::Message& message) override ATOLL_REQUIRES(mutex_);
   void quiesce(const LineRef& ref) override ATOLL_REQUIRES(mutex_);
   [[nodiscard]] bool take_slot(const LineRef& ref) override ATOLL_REQUIRES(mutex_);
   void release_slot(const LineRef& ref) noexcept override ATOLL_REQUIRES(mutex_);
-  void log_transfer(const LineRef&, NodeId) override ATOLL_REQUIRES(mutex_) {}  // the log comes with recovery; the counter is kept
+  void log_transfer(const LineRef&, NodeId) override ATOLL_REQUIRES(mutex_) {
+  }  // the log comes with recovery; the counter is kept
   void perform(const LineRef& ref, coherence::Op& op) override ATOLL_REQUIRES(mutex_);
   void complete(const LineRef& ref, coherence::Op& op, Errc result) override ATOLL_REQUIRES(mutex_);
   void fault(const LineRef& ref, const coherence::Message& message, const char* why) override ATOLL_REQUIRES(mutex_);
@@ -176,13 +178,13 @@ class Runtime final : private coherence::Env {
   std::unique_ptr<WritePool> writes_;
   std::vector<GlobalAddress> starved_ ATOLL_GUARDED_BY(mutex_);  // lines that wait for a slot
   bool evicting_ ATOLL_GUARDED_BY(mutex_) = false;
-  std::uint32_t returning_ ATOLL_GUARDED_BY(mutex_) = 0;         // dirty lines given back whose slots are not free yet
-  std::uint32_t fruitless_ ATOLL_GUARDED_BY(mutex_) = 0;         // searches for a slot in a row that found none
+  std::uint32_t returning_ ATOLL_GUARDED_BY(mutex_) = 0;  // dirty lines given back whose slots are not free yet
+  std::uint32_t fruitless_ ATOLL_GUARDED_BY(mutex_) = 0;  // searches for a slot in a row that found none
   std::unordered_map<std::uint64_t, Call*> calls_ ATOLL_GUARDED_BY(mutex_);
   std::uint64_t next_call_ ATOLL_GUARDED_BY(mutex_) = 1;
   std::map<std::string, AtomicFunction, std::less<>> functions_ ATOLL_GUARDED_BY(mutex_);
   std::uint64_t barrier_round_ ATOLL_GUARDED_BY(mutex_) = 0;  // this node's
-  bool barrier_given_up_ ATOLL_GUARDED_BY(mutex_) = false;  // the last call ended early; the next goes on with it
+  bool barrier_given_up_ ATOLL_GUARDED_BY(mutex_) = false;    // the last call ended early; the next goes on with it
   std::vector<std::uint64_t> barrier_reached_ ATOLL_GUARDED_BY(mutex_);  // node 0: the round that each has reached
 
   std::atomic<std::uint64_t> barrier_released_{0};

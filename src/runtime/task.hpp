@@ -39,7 +39,7 @@ struct ThreadState {
   std::uint64_t asked_until = 0;
   std::uint32_t window = 0;
   std::uint32_t fenced_hits = 0;
-  bool crowded = false;  // see base::Backoff
+  bool crowded = false;           // see base::Backoff
   std::uint64_t hits_before = 0;  // slot->hits when the thread came to this node
 
   /// Something that the thread may wait for has happened.

@@ -25,7 +25,9 @@ void close(detail::ThreadSlot& slot) noexcept {
   slot.word.store(nullptr, std::memory_order_relaxed);
 }
 
-int membarrier(int command) noexcept { return int(::syscall(SYS_membarrier, command, 0, 0)); }
+int membarrier(int command) noexcept {
+  return int(::syscall(SYS_membarrier, command, 0, 0));
+}
 
 // Registries that exist, so that a thread that exits does not call one that is gone. Never destroyed: threads may
 // exit after static objects are.
@@ -160,9 +162,8 @@ void ThreadRegistry::wait_until_unused(std::span<const detail::HotWord* const> l
 
 bool ThreadRegistry::is_recent(const detail::HotWord* line) {
   base::MutexLock lock(mutex_);
-  return std::any_of(threads_.begin(), threads_.end(), [&](const auto& thread) {
-    return thread->slot->word.load(std::memory_order_relaxed) == line;
-  });
+  return std::any_of(threads_.begin(), threads_.end(),
+                     [&](const auto& thread) { return thread->slot->word.load(std::memory_order_relaxed) == line; });
 }
 
 void ThreadRegistry::for_each(const std::function<void(ThreadState&)>& f) {

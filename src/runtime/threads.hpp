@@ -15,7 +15,8 @@ namespace atoll::runtime {
 /// Thread-safety: every method may be called from any thread; `wait_until_unused` and `barrier` by one at a time.
 /// Invariants:
 ///   1. Every thread whose hazard slot may name a line of this node is in the list, until it exits.
-///   2. A ThreadState is never freed before the registry: who completes a thread's operation may still be about to notify
+///   2. A ThreadState is never freed before the registry: who completes a thread's operation may still be about to
+///   notify
 ///      it when it has seen the result and exited, and its writes may be under way for longer. It is used again by
 ///      another thread, but not before those are done.
 class ThreadRegistry {
@@ -29,7 +30,8 @@ class ThreadRegistry {
   void set_line_mask(std::uint64_t line_mask) noexcept { line_mask_ = line_mask; }
   /// The calling thread, registered if it was not yet.
   ThreadState& current() {
-    if (t_number == number_) [[likely]] return *t_state;
+    if (t_number == number_) [[likely]]
+      return *t_state;
     return enter();
   }
   /// The node is going: no thread hits its lines any more.

@@ -30,7 +30,7 @@ struct Message {
   std::uint8_t count = 0;
   NodeId from = 0;
   NodeId requester = 0;
-  std::uint64_t line = 0;      // global address of the first line
+  std::uint64_t line = 0;  // global address of the first line
   std::uint64_t argument = 0;
   std::array<std::uint32_t, kMaxRun> slots{};  // where in the requester's cache each line goes
 };

@@ -91,7 +91,8 @@ TEST_F(Atomics, RegisteredFunctionsRunAlone) {
   const auto extremes = shared_objects<Extremes>(1, NodeId(count() - 1));
   for (std::int64_t i = 1; i <= 100; ++i) {
     const std::int64_t value = (i % 2 == 0 ? i : -i) * (id() + 1);
-    ASSERT_TRUE(node().atomic(extremes.address(), sizeof(Extremes), "extremes", std::as_bytes(std::span(&value, 1))).ok());
+    ASSERT_TRUE(
+        node().atomic(extremes.address(), sizeof(Extremes), "extremes", std::as_bytes(std::span(&value, 1))).ok());
   }
   meet();
   const Extremes found = node().read(extremes).value();

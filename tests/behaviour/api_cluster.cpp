@@ -99,7 +99,8 @@ TEST_F(Cluster, MessagesAreCountedByKind) {
     meet();
   }
   const Stats stats = node().stats();
-  EXPECT_EQ(std::accumulate(stats.sent_by_kind.begin(), stats.sent_by_kind.end(), std::uint64_t{0}), stats.messages_sent);
+  EXPECT_EQ(std::accumulate(stats.sent_by_kind.begin(), stats.sent_by_kind.end(), std::uint64_t{0}),
+            stats.messages_sent);
   EXPECT_GT(stats.messages_received, 0u);
   EXPECT_GT(stats.misses(), 0u);
   EXPECT_NE(stats.to_string().find("sent GetShared"), std::string::npos);

@@ -142,7 +142,8 @@ TEST_F(Locks, AsGuardsAndStandardMutexes) {
   };
   const auto accounts = shared_objects<Account>(3, NodeId(count() - 1));
   if (id() == 0) {
-    for (int i = 0; i < 3; ++i) ASSERT_TRUE(node().write(global_ptr<std::uint64_t>((accounts + i).address()), 1000).ok());
+    for (int i = 0; i < 3; ++i)
+      ASSERT_TRUE(node().write(global_ptr<std::uint64_t>((accounts + i).address()), 1000).ok());
   }
   meet();
   const auto balance = [&](int i) { return global_ptr<std::uint64_t>((accounts + i).address()); };

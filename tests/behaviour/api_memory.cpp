@@ -182,7 +182,9 @@ TEST_F(Memory, EvictionOfDirtyLinesLosesNothing) {
   const std::uint64_t line = node().line_bytes();
   const std::uint64_t lines = std::min<std::uint64_t>(3 * node().stats().cache_lines, (4 << 20) / line);
   const GlobalAddress base = node().allocate(lines * line, Placement::on(next())).value();
-  const auto word = [&](std::uint64_t i) { return global_ptr<std::uint64_t>(base + std::int64_t(i * line + i % 8 * 8)); };
+  const auto word = [&](std::uint64_t i) {
+    return global_ptr<std::uint64_t>(base + std::int64_t(i * line + i % 8 * 8));
+  };
   for (std::uint64_t i = 0; i < lines; ++i) ASSERT_TRUE(node().write(word(i), i * 7 + id()).ok());
   for (std::uint64_t i = 0; i < lines; ++i) ASSERT_EQ(node().read(word(i)).value(), i * 7 + id());
   if (count() > 1 && lines > node().stats().cache_lines) {

@@ -11,8 +11,8 @@ namespace {
 class Order : public Together {
  protected:
   static constexpr int kLines = 16;
-  /// Node 0 writes data on lines of all nodes, orders it as `publish` does, then raises a flag; who has seen the flag must
-  /// see the data. The number of times that somebody did not.
+  /// Node 0 writes data on lines of all nodes, orders it as `publish` does, then raises a flag; who has seen the flag
+  /// must see the data. The number of times that somebody did not.
   int pass_messages(Consistency of_data, Consistency of_flag, bool fence) {
     std::vector<GlobalAddress> data;
     for (int i = 0; i < kLines; ++i) data.push_back(shared_bytes(node().line_bytes(), NodeId(i % count())));
@@ -30,7 +30,8 @@ class Order : public Together {
     }
     for (std::uint64_t seen = 0; id() != 0 && seen < kRounds;) {
       seen = node().read(flag).value();
-      for (auto line = data.rbegin(); line != data.rend(); ++line) stale += node().read<std::uint64_t>(*line).value() < seen;
+      for (auto line = data.rbegin(); line != data.rend(); ++line)
+        stale += node().read<std::uint64_t>(*line).value() < seen;
       std::this_thread::yield();
     }
     EXPECT_TRUE(node().fence().ok());
@@ -43,11 +44,17 @@ class Order : public Together {
   }
 };
 
-TEST_F(Order, AFenceOrdersWritesUnderPso) { EXPECT_EQ(pass_messages(Consistency::kPso, Consistency::kPso, true), 0); }
+TEST_F(Order, AFenceOrdersWritesUnderPso) {
+  EXPECT_EQ(pass_messages(Consistency::kPso, Consistency::kPso, true), 0);
+}
 
-TEST_F(Order, WritesUnderTsoNeedNoFence) { EXPECT_EQ(pass_messages(Consistency::kTso, Consistency::kPso, false), 0); }
+TEST_F(Order, WritesUnderTsoNeedNoFence) {
+  EXPECT_EQ(pass_messages(Consistency::kTso, Consistency::kPso, false), 0);
+}
 
-TEST_F(Order, WritesUnderScNeedNoFence) { EXPECT_EQ(pass_messages(Consistency::kSc, Consistency::kSc, false), 0); }
+TEST_F(Order, WritesUnderScNeedNoFence) {
+  EXPECT_EQ(pass_messages(Consistency::kSc, Consistency::kSc, false), 0);
+}
 
 TEST_F(Order, TheNodesOwnConsistencyIsTheDefault) {
   if (of_this_node() == "pso") GTEST_SKIP() << "pso promises no order without a fence";

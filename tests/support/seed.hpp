@@ -14,7 +14,9 @@ inline std::uint64_t fresh_seed() {
   return std::random_device{}();
 }
 
-inline std::string repeat_with(std::uint64_t seed) { return "repeat with ATOLL_TEST_SEED=" + std::to_string(seed); }
+inline std::string repeat_with(std::uint64_t seed) {
+  return "repeat with ATOLL_TEST_SEED=" + std::to_string(seed);
+}
 
 /// Fewer rounds where a sanitizer makes each ten times as long.
 constexpr int scaled(int rounds) {

@@ -69,7 +69,8 @@ struct Found {
 inline Found find_line(const LineTable& table, std::uint64_t address) noexcept {
   // The kind bits stand above the offset: an address that is not memory is beyond every home's end.
   const Home& home = table.homes[address >> GlobalAddress::kNodeShift];
-  if (address >= home.end) [[unlikely]] return {};
+  if (address >= home.end) [[unlikely]]
+    return {};
   const std::uint64_t index = address >> home.line_shift;
   return {home.words + index, home.lines + index, address & ~table.line_mask};
 }
@@ -80,7 +81,8 @@ inline bool use_plain_line(ThreadSlot& slot, const HotWord* line, std::uint64_t 
   enter_hazard(slot, line);
   const std::uint64_t word = line->load();
   const bool granted = (word & Need) != 0;
-  if (granted) [[likely]] use(HotWord::byte_at(word, address));
+  if (granted) [[likely]]
+    use(HotWord::byte_at(word, address));
   leave_hazard(slot);
   return granted;
 }
@@ -112,9 +114,11 @@ template <std::uint8_t Need, std::size_t Bytes, typename Use>
 inline bool hit_by_table(ThreadSlot& slot, std::uint64_t base, std::uint64_t address, Use&& use) noexcept {
   const std::uint64_t guard = slot.guard.load(std::memory_order_relaxed) >> std::countr_zero(8 / Bytes);
   const Home& home = g_homes[address >> GlobalAddress::kNodeShift];
-  if (address >= home.end || (address & guard) != 0) [[unlikely]] return false;
+  if (address >= home.end || (address & guard) != 0) [[unlikely]]
+    return false;
   const HotWord* line = home.words + (address >> home.line_shift);
-  if (!use_plain_line<Need>(slot, line, address, use)) [[unlikely]] return false;
+  if (!use_plain_line<Need>(slot, line, address, use)) [[unlikely]]
+    return false;
   // Hits are counted when a thread turns to another line, not at every access: a counter in memory is a chain of
   // store-to-load forwardings, several times as long as the access itself.
   count_hit(slot);

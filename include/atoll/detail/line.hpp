@@ -28,10 +28,9 @@ enum Access : std::uint8_t {
 /// word. Eight bytes a line, so that the words of a cache of 64 MiB fit a second-level cache.
 ///
 /// The place is kept as the distance from the line's global address to its bytes, so that a global address plus the
-/// word's upper bits is a pointer. A line that keeps being taken away is *fenced*: its access stands in other bits, those
-/// who use it issue a fence, and who takes it away needs no membarrier.
-/// Thread-safety: loaded by any thread; changed under the engine lock.
-/// Invariants:
+/// word's upper bits is a pointer. A line that keeps being taken away is *fenced*: its access stands in other bits,
+/// those who use it issue a fence, and who takes it away needs no membarrier. Thread-safety: loaded by any thread;
+/// changed under the engine lock. Invariants:
 ///   1. kWritable implies kReadable; never plain and fenced bits at once.
 ///   2. Lines and their bytes are aligned to 64, which leaves six bits. Distance 0 is "no bytes": no pointer equals a
 ///      global address, whose node stands where no user's pointer has bits and whose first page is never given out.
@@ -73,8 +72,8 @@ class HotWord {
 #endif
   void change(std::uint64_t distance, std::uint8_t access, bool fenced) noexcept {
     const std::uint64_t before = word_.load(std::memory_order_relaxed);
-    const std::uint64_t after = distance | (fenced ? kFencedMode | std::uint64_t(access) << kFencedShift
-                                                   : std::uint64_t(access));
+    const std::uint64_t after =
+        distance | (fenced ? kFencedMode | std::uint64_t(access) << kFencedShift : std::uint64_t(access));
     if (after != before) word_.store(after, std::memory_order_seq_cst);  // it costs as much as a fence
   }
 
@@ -130,14 +129,16 @@ struct LineTable {
 extern Home g_homes[65536];
 
 /// Per-thread state that a hit touches. `hazard` is read by those who take lines away, and what a node's end resets is
-/// atomic; all else is the thread's own. The memo names the line used last and saves a sequential reader the table walk.
+/// atomic; all else is the thread's own. The memo names the line used last and saves a sequential reader the table
+/// walk.
 struct ThreadSlot {
   std::atomic<const HotWord*> hazard{nullptr};
   std::atomic<const HotWord*> word{nullptr};  // memo; read by who looks for a line to evict
   std::atomic<std::uint64_t> base{kNoBase};   // memo: address of the line's first byte
   std::uint64_t key = 0;                      // ~line_mask | 7: an address & key is the base if aligned and in the line
-  std::atomic<std::uint64_t> guard{kClosed};  // bits that must not be in an address: 7, or all where g_homes is not ours
-  std::uint64_t hits = 0;                     // counted by this thread, read by others as a guess
+  std::atomic<std::uint64_t> guard{
+      kClosed};            // bits that must not be in an address: 7, or all where g_homes is not ours
+  std::uint64_t hits = 0;  // counted by this thread, read by others as a guess
 
   static constexpr std::uint64_t kNoBase = ~std::uint64_t{0};
   static constexpr std::uint64_t kClosed = ~std::uint64_t{0};
@@ -162,6 +163,8 @@ inline void enter_hazard_fenced(ThreadSlot& slot, const HotWord* line) noexcept 
   slot.hazard.exchange(line, std::memory_order_seq_cst);
 }
 
-inline void leave_hazard(ThreadSlot& slot) noexcept { slot.hazard.store(nullptr, std::memory_order_release); }
+inline void leave_hazard(ThreadSlot& slot) noexcept {
+  slot.hazard.store(nullptr, std::memory_order_release);
+}
 
 }  // namespace atoll::detail

@@ -42,11 +42,11 @@ class ShmFabric final : public Fabric {
  private:
   struct Peer {
     ShmParts parts;
-    Ring out;                            // in the peer's segment
-    Ring in;                             // in ours
-    wire::Message staged;                // the last message, still open for more lines
+    Ring out;              // in the peer's segment
+    Ring in;               // in ours
+    wire::Message staged;  // the last message, still open for more lines
     bool has_staged = false;
-    bool sent = false;                   // since the last flush
+    bool sent = false;  // since the last flush
     std::atomic<bool> gone{false};
     std::deque<wire::Message> overflow;  // what the ring could not take
   };

@@ -95,7 +95,9 @@ LaunchSpec shell(NodeId nodes, const std::string& script) {
   return spec;
 }
 
-Outcome run(const LaunchSpec& spec) { return LaunchProcess(spec).wait(); }
+Outcome run(const LaunchSpec& spec) {
+  return LaunchProcess(spec).wait();
+}
 
 std::vector<std::string> sorted_lines(const std::string& text) {
   std::vector<std::string> lines;
@@ -105,7 +107,9 @@ std::vector<std::string> sorted_lines(const std::string& text) {
   return lines;
 }
 
-bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
 
 TEST(Launcher, prefixes_the_lines_of_all_nodes) {
   const Outcome outcome = run(shell(2, "echo one; echo two >&2; printf partial"));
@@ -148,8 +152,9 @@ TEST(Launcher, does_not_wait_for_what_a_node_leaves_behind) {
 }
 
 TEST(Launcher, sets_the_environment) {
-  LaunchSpec spec = shell(2, "echo $ATOLL_NODE/$ATOLL_NODES $ATOLL_MEMORY $ATOLL_CACHE $ATOLL_LINE $ATOLL_CONSISTENCY "
-                             "$EXTRA; case $ATOLL_MASTER in atoll-*) ;; *) exit 9;; esac");
+  LaunchSpec spec = shell(2,
+                          "echo $ATOLL_NODE/$ATOLL_NODES $ATOLL_MEMORY $ATOLL_CACHE $ATOLL_LINE $ATOLL_CONSISTENCY "
+                          "$EXTRA; case $ATOLL_MASTER in atoll-*) ;; *) exit 9;; esac");
   spec.options.memory_bytes = 1 << 20;
   spec.options.cache_bytes = 2 << 20;
   spec.options.line_bytes = 256;
@@ -157,8 +162,8 @@ TEST(Launcher, sets_the_environment) {
   spec.environment["EXTRA"] = "a b";
   const Outcome outcome = run(spec);
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_EQ(sorted_lines(outcome.out), (std::vector<std::string>{"[0] 0/2 1048576 2097152 256 tso a b",
-                                                                 "[1] 1/2 1048576 2097152 256 tso a b"}));
+  EXPECT_EQ(sorted_lines(outcome.out),
+            (std::vector<std::string>{"[0] 0/2 1048576 2097152 256 tso a b", "[1] 1/2 1048576 2097152 256 tso a b"}));
 }
 
 TEST(Launcher, returns_the_first_code_that_is_not_zero) {

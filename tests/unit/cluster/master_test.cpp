@@ -42,7 +42,12 @@ class FakeNode {
     return frame;
   }
   std::string join(NodeId node, std::uint32_t line = 512, std::uint32_t version = kProtocolVersion) {
-    send({{"op", "join"}, {"node", node}, {"pid", ::getpid()}, {"memory", 1 << 20}, {"cache", 65536}, {"line", line},
+    send({{"op", "join"},
+          {"node", node},
+          {"pid", ::getpid()},
+          {"memory", 1 << 20},
+          {"cache", 65536},
+          {"line", line},
           {"version", version}});
     const Frame frame = next();
     return frame.op() == "refused" ? frame.body.at("why").get<std::string>() : frame.op();
@@ -83,7 +88,9 @@ std::vector<std::unique_ptr<FakeNode>> start(const Master& master, NodeId nodes)
   return result;
 }
 
-Json status_of(const Master& master) { return query_status(master.socket_name(), kLong).value(); }
+Json status_of(const Master& master) {
+  return query_status(master.socket_name(), kLong).value();
+}
 
 TEST(Master, introduces_the_nodes_to_each_other) {
   Master master({3, "test"});
@@ -133,10 +140,14 @@ TEST(Master, refuses_what_is_no_segment) {
 TEST(Master, survives_garbage) {
   Master master({1, "test"});
   const std::vector<std::string> garbage = {
-      std::string(4, '\xff'), std::string(100, '\0'), encode_frame({{"op", "join"}}),
+      std::string(4, '\xff'),
+      std::string(100, '\0'),
+      encode_frame({{"op", "join"}}),
       encode_frame({{"op", "join"}, {"version", kProtocolVersion}, {"node", "zero"}}),
-      encode_frame({{"op", "publish"}, {"name", "x"}}), encode_frame({{"op", "leave"}}),
-      encode_frame({{"op", "exchange"}}), encode_frame({{"op", "nonsense"}})};
+      encode_frame({{"op", "publish"}, {"name", "x"}}),
+      encode_frame({{"op", "leave"}}),
+      encode_frame({{"op", "exchange"}}),
+      encode_frame({{"op", "nonsense"}})};
   for (const std::string& bytes : garbage) {
     FakeNode fake(master);
     ASSERT_EQ(::write(fake.fd(), bytes.data(), bytes.size()), ssize_t(bytes.size()));

@@ -197,8 +197,8 @@ TEST(Allocator, FreeOfWhatIsNotAllocated) {
   const std::uint64_t used = allocator.used_bytes();
   for (const std::uint64_t offset :
        {std::uint64_t{0}, std::uint64_t{16}, slot + 1, slot + 16, slot + 48, slotted_lines + 512, slotted_lines + 1024,
-        run + 1, run + 4096, run + 99 * kKiB, run + 100 * kKiB, kMiB - 4096, kMiB, kMiB + 4096,
-        std::uint64_t{1} << 44, std::uint64_t{1} << 56, UINT64_MAX}) {
+        run + 1, run + 4096, run + 99 * kKiB, run + 100 * kKiB, kMiB - 4096, kMiB, kMiB + 4096, std::uint64_t{1} << 44,
+        std::uint64_t{1} << 56, UINT64_MAX}) {
     EXPECT_EQ(allocator.free(offset).code(), Errc::kNotAllocated) << offset;
     EXPECT_EQ(allocator.size_of(offset).status().code(), Errc::kNotAllocated) << offset;
   }

@@ -52,12 +52,12 @@ TEST(BadInput, AddressesThatNoNodeHasAreRefusedByEveryCall) {
   LocalCluster cluster(2);
   const std::uint64_t memory = cluster[0].stats().memory_bytes;
   const GlobalAddress bad[] = {
-      GlobalAddress::make(2, 4096),                                  // no such node
-      GlobalAddress::make(kNoNode, 4096),                            //
-      GlobalAddress::make(0, memory),                                // beyond the memory of a node
-      GlobalAddress::make(1, memory),                                //
-      GlobalAddress::make(1, GlobalAddress::kOffsetMask),            //
-      GlobalAddress::make(1, 4096, GlobalAddress::Kind::kFile),      // not memory
+      GlobalAddress::make(2, 4096),                              // no such node
+      GlobalAddress::make(kNoNode, 4096),                        //
+      GlobalAddress::make(0, memory),                            // beyond the memory of a node
+      GlobalAddress::make(1, memory),                            //
+      GlobalAddress::make(1, GlobalAddress::kOffsetMask),        //
+      GlobalAddress::make(1, 4096, GlobalAddress::Kind::kFile),  // not memory
       GlobalAddress(GlobalAddress::make(0, 4096).bits() | std::uint64_t{3} << GlobalAddress::kOffsetBits),
       GlobalAddress(~std::uint64_t{0}),
   };
@@ -130,7 +130,8 @@ TEST(BadInput, PlacesThatDoNotExist) {
   LocalCluster cluster(2);
   EXPECT_EQ(cluster[0].allocate(8, Placement::on(2)).status().code(), Errc::kInvalidArgument);
   EXPECT_EQ(cluster[0].allocate(8, Placement::on(kNoNode)).status().code(), Errc::kInvalidArgument);
-  EXPECT_EQ(cluster[0].allocate(8, Placement::near(GlobalAddress::make(9, 64))).status().code(), Errc::kInvalidArgument);
+  EXPECT_EQ(cluster[0].allocate(8, Placement::near(GlobalAddress::make(9, 64))).status().code(),
+            Errc::kInvalidArgument);
   LocalCluster alone(1);
   EXPECT_EQ(alone[0].allocate(8, Placement::remote()).status().code(), Errc::kInvalidArgument);
 }
@@ -211,15 +212,15 @@ TEST(BadInput, UnlockOfWhatIsNotHeld) {
   const GlobalAddress at = node.allocate(4 * line, Placement::on(1)).value();
   EXPECT_EQ(node.unlock(at, 8).code(), Errc::kNotHeld);
   ASSERT_TRUE(node.write_lock(at, 3 * line).ok());
-  EXPECT_EQ(node.unlock(at, line).code(), Errc::kNotHeld);              // a part of it
+  EXPECT_EQ(node.unlock(at, line).code(), Errc::kNotHeld);  // a part of it
   EXPECT_EQ(node.unlock(at + std::int64_t(line), line).code(), Errc::kNotHeld);
-  EXPECT_EQ(node.unlock(at, 4 * line).code(), Errc::kNotHeld);          // more than it
+  EXPECT_EQ(node.unlock(at, 4 * line).code(), Errc::kNotHeld);  // more than it
   std::thread([&] { EXPECT_EQ(node.unlock(at, 3 * line).code(), Errc::kNotHeld); }).join();
-  EXPECT_EQ(cluster[1].unlock(at, 3 * line).code(), Errc::kNotHeld);    // this thread, but the other node
+  EXPECT_EQ(cluster[1].unlock(at, 3 * line).code(), Errc::kNotHeld);  // this thread, but the other node
   // None of that has opened it.
   EXPECT_EQ(cluster[1].try_write_lock(at + std::int64_t(2 * line), 8).code(), Errc::kRefused);
   EXPECT_TRUE(node.unlock(at, 3 * line).ok());
-  EXPECT_EQ(node.unlock(at, 3 * line).code(), Errc::kNotHeld);          // twice
+  EXPECT_EQ(node.unlock(at, 3 * line).code(), Errc::kNotHeld);  // twice
   EXPECT_TRUE(cluster[1].try_write_lock(at, 3 * line).ok());
   EXPECT_TRUE(cluster[1].unlock(at, 3 * line).ok());
 }
@@ -256,8 +257,8 @@ TEST(BadInput, LocksOfOneThreadThatExcludeEachOther) {
   }
 }
 
-/// A second read lock of a thread needs no turn: were it to queue behind a writer who waits for the first, neither would
-/// ever go on.
+/// A second read lock of a thread needs no turn: were it to queue behind a writer who waits for the first, neither
+/// would ever go on.
 TEST(BadInput, ASecondReadLockDoesNotWaitBehindAWriter) {
   LocalCluster cluster(2);
   for (NodeId home = 0; home < 2; ++home) {

@@ -1,4 +1,5 @@
-// Locks under pressure: money is neither made nor lost, nobody is let in who should not be, and refusals leave no trace.
+// Locks under pressure: money is neither made nor lost, nobody is let in who should not be, and refusals leave no
+// trace.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,7 +60,8 @@ TEST(StressLocks, TryLockStormsExcludeAndLeaveNothingLocked) {
   constexpr int kLinesEach = 3;
   std::vector<GlobalAddress> ranges;
   const std::uint64_t bytes = kLinesEach * cluster[0].line_bytes();
-  for (int i = 0; i < kRanges; ++i) ranges.push_back(cluster[NodeId(i % 3)].allocate(bytes, Placement::local()).value());
+  for (int i = 0; i < kRanges; ++i)
+    ranges.push_back(cluster[NodeId(i % 3)].allocate(bytes, Placement::local()).value());
   const std::uint64_t seed = fresh_seed();
   SCOPED_TRACE(repeat_with(seed));
   // What the lock promises, watched from outside: -1 a writer, else the number of readers.
@@ -121,8 +123,8 @@ TEST(StressLocks, TriesAndBlockingLocksOfOverlappingRanges) {
       const auto first = random.below(kLines);
       const auto lines = 1 + random.below(kLines - first);
       const GlobalAddress at = base + std::int64_t(first * line_bytes);
-      const Status got = random.chance(0.4) ? node.try_write_lock(at, lines * line_bytes)
-                                            : node.write_lock(at, lines * line_bytes);
+      const Status got =
+          random.chance(0.4) ? node.try_write_lock(at, lines * line_bytes) : node.write_lock(at, lines * line_bytes);
       if (got.code() == Errc::kRefused) continue;
       ASSERT_TRUE(got.ok()) << got.to_string();
       for (auto line = first; line < first + lines; ++line) {

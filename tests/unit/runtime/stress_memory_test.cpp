@@ -149,14 +149,15 @@ TEST(StressMemory, AtomicFunctionsAreAloneInTheLine) {
     std::uint64_t count, sum, both[6];
   };
   for (NodeId id = 0; id < 3; ++id) {
-    const Status registered = cluster[id].register_atomic("tally", [](std::span<std::byte> at, std::span<const std::byte> args) {
-      auto& tally = *reinterpret_cast<Tally*>(at.data());
-      std::uint64_t amount = 0;
-      std::memcpy(&amount, args.data(), sizeof(amount));
-      tally.count += 1;
-      tally.sum += amount;
-      for (auto& word : tally.both) word = tally.sum;
-    });
+    const Status registered =
+        cluster[id].register_atomic("tally", [](std::span<std::byte> at, std::span<const std::byte> args) {
+          auto& tally = *reinterpret_cast<Tally*>(at.data());
+          std::uint64_t amount = 0;
+          std::memcpy(&amount, args.data(), sizeof(amount));
+          tally.count += 1;
+          tally.sum += amount;
+          for (auto& word : tally.both) word = tally.sum;
+        });
     ASSERT_TRUE(registered.ok());
   }
   const auto tally = cluster[1].allocate<Tally>().value();

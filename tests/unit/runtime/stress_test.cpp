@@ -62,8 +62,9 @@ TEST(Stress, LocksExcludeAndDataComesWithThem) {
           const bool exclusive = random.chance(0.5);
           const bool attempt = random.chance(0.3);
           const GlobalAddress at = record.address();
-          const Status got = exclusive ? (attempt ? node.try_write_lock(at, sizeof(Record)) : node.write_lock(at, sizeof(Record)))
-                                       : (attempt ? node.try_read_lock(at, sizeof(Record)) : node.read_lock(at, sizeof(Record)));
+          const Status got =
+              exclusive ? (attempt ? node.try_write_lock(at, sizeof(Record)) : node.write_lock(at, sizeof(Record)))
+                        : (attempt ? node.try_read_lock(at, sizeof(Record)) : node.read_lock(at, sizeof(Record)));
           if (got.code() == Errc::kRefused) continue;
           ASSERT_TRUE(got.ok()) << got.to_string();
           Record copy = node.read(record).value();
