@@ -136,9 +136,10 @@ Segment Segment::open(const base::Fd& fd) {
   check_options(options);
   SegmentHeader wanted;
   lay_out(wanted, options, NodeId(header.nodes));
-  if (wanted.total_bytes != bytes || wanted.total_bytes != header.total_bytes ||
-      wanted.memory_offset != header.memory_offset || wanted.cache_offset != header.cache_offset ||
-      wanted.directory_offset != header.directory_offset || wanted.rings_offset != header.rings_offset) {
+  if (wanted.ring_slots != header.ring_slots || wanted.total_bytes != bytes ||
+      wanted.total_bytes != header.total_bytes || wanted.memory_offset != header.memory_offset ||
+      wanted.cache_offset != header.cache_offset || wanted.directory_offset != header.directory_offset ||
+      wanted.rings_offset != header.rings_offset) {
     throw Error("a peer's segment has a header that contradicts itself");
   }
   segment.cache_offset_ = wanted.cache_offset;

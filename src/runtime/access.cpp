@@ -10,15 +10,23 @@ namespace atoll::runtime {
 using coherence::OpKind;
 using detail::kReadable;
 using detail::kWritable;
+using detail::Line;
 
 namespace {
 
-constexpr std::uint32_t kHitsToCalm = 64;  // fenced hits that make up for a sixteenth of a line's bad name
-constexpr std::size_t kMaxTasks = 32;      // lines of one call that are asked for together
+constexpr std::uint32_t kHitsToCalm = 64;      // fenced hits that make up for a sixteenth of a line's bad name
+constexpr std::uint8_t kLivesOfUsedAgain = 8;  // looks for something to evict that a line survives which proved useful
+constexpr std::size_t kMaxTasks = 32;          // lines of one call that are asked for together
 
 /// What a code that the engine completes an operation with means for the caller.
 const char* explain(Errc code) noexcept {
   return code == Errc::kCacheFull ? "every cache slot is held by a lock: unlock some, or join with a larger cache" : "";
+}
+
+/// A line that was hidden from the hit path, to see whether it is still used: it is. The first use of a line that was
+/// fetched ahead says nothing of the kind.
+void found_here(Line& line) noexcept {
+  line.lives = (line.lives & Line::kFetchedAhead) != 0 ? 0 : kLivesOfUsedAgain;
 }
 
 /// One line's part of a range.
@@ -136,7 +144,10 @@ void Runtime::read_ahead(ThreadState& thread, GlobalAddress first, std::uint64_t
   std::uint64_t at = std::max(thread.asked_until, end);
   const std::uint64_t until = std::min(end + thread.window * line, limit);
   for (; at < until && slots_->free_count() > wire::kMaxRun; at += line) {
-    if (protocol_.read_ahead(lines_->ref(GlobalAddress(at)))) counters_->read_ahead_lines.add();
+    const LineRef ref = lines_->ref(GlobalAddress(at));
+    if (!protocol_.read_ahead(ref)) continue;
+    ref.line->lives = Line::kFetchedAhead | 1;  // not thrown out before it was used
+    counters_->read_ahead_lines.add();
   }
   thread.asked_until = at;
   thread.window = std::min(thread.window * 2, options_.read_ahead_lines);
@@ -186,6 +197,7 @@ Status Runtime::read_missed(ThreadState& thread, GlobalAddress address, std::byt
       const bool here = (coherence::Protocol::permission(ref) & kReadable) != 0;
       if (here) {
         detail::count_hit(*thread.slot);  // hidden from the hit path, but here
+        found_here(*ref.line);
       } else {
         counters_->read_misses.add();
       }
@@ -250,6 +262,7 @@ Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const s
         const LineRef ref = lines_->ref(address);
         if ((coherence::Protocol::permission(ref) & kWritable) != 0) {
           detail::count_hit(*thread.slot);
+          found_here(*ref.line);
         } else {
           counters_->write_misses.add();
         }

@@ -181,6 +181,7 @@ bool Runtime::take_slot(const LineRef& ref) {
     return false;
   }
   ref.line->slot = slot + 1;
+  ref.line->lives = 0;
   ref.word->set_bytes(ref.address, segment_.cache() + std::uint64_t(slot) * options_.line_bytes);
   counters_->cache_lines_used.set(slots_->used());
   return true;
@@ -196,7 +197,9 @@ void Runtime::release_slot(const LineRef& ref) noexcept {
 
 /// Looks at slots from a random one on, a bounded number of them. A line that threads can hit is hidden from them, so
 /// that the next use shows itself in the slow path; one that is still hidden at the second look is given back. That is
-/// a clock whose reference bit costs a hit nothing. All that go share one barrier. Returns how many it gives back.
+/// a clock whose reference bit costs a hit nothing. A line that was used again after it was hidden has more lives than
+/// one that was used once: a scan larger than the cache throws out what it has just brought, and not all that was
+/// there. All that go share one barrier. Returns how many it gives back.
 std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
   evicting_ = true;
   std::vector<LineRef> victims;
@@ -216,6 +219,10 @@ std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
       continue;
     }
     if (!words.empty() && words.front() == ref.word) break;  // once around
+    if ((ref.line->lives & ~Line::kFetchedAhead) != 0 && seen < most / 2) {
+      --ref.line->lives;
+      continue;
+    }
     barrier = barrier || (ref.line->quiet != Line::kUnused && !ref.word->fenced());
     victims.push_back(ref);
     words.push_back(ref.word);
@@ -351,16 +358,19 @@ std::uint32_t Runtime::progress() {
       const char* why = nullptr;
       const wire::Verdict verdict = wire::judge(batch[count], from[count], limits_, &why);
       counters_->messages_received.add();
-      if (verdict == wire::Verdict::kGood) {
-        ++count;
-      } else if (verdict == wire::Verdict::kMalformed) {
+      if (verdict == wire::Verdict::kGood) why = find_presumption(batch[count], from[count]);
+      if (why != nullptr) {
         cut_off(from[count], why);
+      } else if (verdict == wire::Verdict::kGood) {
+        ++count;
       }
     }
     if (count == 0) break;
     for (std::uint32_t i = 0; i < count; ++i) prefetch_for(batch[i]);
     withdraw_for({batch.data(), count});
-    for (std::uint32_t i = 0; i < count; ++i) dispatch(batch[i], from[i]);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (!is_dead(from[i])) dispatch(batch[i], from[i]);  // one before it may have cut its sender off
+    }
     total += count;
     if (total >= 4 * kBatch) break;  // let a thread in that waits for the lock
     flush();
@@ -368,6 +378,28 @@ std::uint32_t Runtime::progress() {
   retry_starved();
   flush();
   return total;
+}
+
+/// Does a well-formed message speak for a node that its sender cannot speak for, or name a slot that the node which it
+/// is for does not have? Data would go where nobody expects it.
+const char* Runtime::find_presumption(const wire::Message& message, NodeId from) const noexcept {
+  switch (message.kind) {
+    case Kind::kGetShared:
+    case Kind::kGetExclusive:
+    case Kind::kUpgrade:
+      if (message.requester != from) return "a request for somebody else";
+      break;
+    case Kind::kForwardShared:
+    case Kind::kForwardExclusive:
+      if (message.requester == self_) return "a forward of what is here";
+      if (message.requester == from) return nullptr;  // the home itself: the data goes to its memory
+      break;
+    default: return nullptr;
+  }
+  const std::uint64_t slots = peer_segments_[message.requester].cache_bytes() / options_.line_bytes;
+  const auto beyond = [&](std::uint32_t slot) { return slot >= slots; };
+  const auto end = message.slots.begin() + message.count;
+  return std::any_of(message.slots.begin(), end, beyond) ? "a slot that the requester does not have" : nullptr;
 }
 
 /// What a message will touch is in nobody's cache, as a rule: fetched all at once it costs one miss and not five.

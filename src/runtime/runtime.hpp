@@ -99,6 +99,7 @@ class Runtime final : private coherence::Env {
   void count_hit(ThreadState& thread, GlobalAddress address);
   void withdraw_for(std::span<const wire::Message> messages) ATOLL_REQUIRES(mutex_);
   void prefetch_for(const wire::Message& message) const;
+  [[nodiscard]] const char* find_presumption(const wire::Message& message, NodeId from) const noexcept;
   void dispatch(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
   void cut_off(NodeId peer, const char* why) ATOLL_REQUIRES(mutex_);
   void call_home(NodeId to, wire::Message message) ATOLL_REQUIRES(mutex_);

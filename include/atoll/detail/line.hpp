@@ -103,7 +103,9 @@ struct alignas(32) Line {
   std::uint8_t state = 0;                 // coherence::CacheState; unused on the home, which has the directory
   std::uint8_t bias = 0;                  // how often it was taken away of late; see Runtime::quiesce
   std::uint8_t quiet = kUnused;           // what is known of threads that may still be in the line
+  std::uint8_t lives = 0;                 // how often eviction passes it by; see Runtime::evict_some
 
+  enum Lives : std::uint8_t { kFetchedAhead = 128 };         // a bit: nobody has come for it yet
   enum Quiet : std::uint8_t { kInUse, kReadOnly, kUnused };  // may be read and written; read; neither
 };
 static_assert(sizeof(Line) == 32);

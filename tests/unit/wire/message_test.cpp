@@ -1,0 +1,143 @@
+// The judge of messages: it finds every fault, and nothing that it lets through is out of range.
+#include "wire/message.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+
+#include "atoll/stats.hpp"
+#include "base/random.hpp"
+#include "support/seed.hpp"
+
+namespace atoll::wire {
+namespace {
+
+constexpr NodeId kSelf = 1;
+constexpr NodeId kFrom = 2;
+constexpr std::uint32_t kEpoch = 7;
+constexpr std::uint32_t kLine = 512;
+constexpr std::uint32_t kSlots = 100;
+constexpr std::array<std::uint64_t, 3> kMemory = {1 << 20, 2 << 20, 3 << 20};
+constexpr Limits kLimits{3, kSelf, kEpoch, kLine, kSlots, kMemory.data()};
+
+/// A request of node 2 for two lines of node 1.
+Message good() {
+  Message m;
+  m.epoch = kEpoch;
+  m.kind = Kind::kGetShared;
+  m.count = 2;
+  m.from = kFrom;
+  m.requester = kFrom;
+  m.line = GlobalAddress::make(kSelf, 4096).bits();
+  m.slots = {3, 4};
+  return m;
+}
+
+std::string fault_of(const Message& message, NodeId from = kFrom) {
+  const char* why = nullptr;
+  const Verdict verdict = judge(message, from, kLimits, &why);
+  EXPECT_EQ(verdict == Verdict::kMalformed, why != nullptr);
+  return why == nullptr ? "" : why;
+}
+
+TEST(Judge, TakesWhatIsGood) {
+  const char* why = nullptr;
+  EXPECT_EQ(judge(good(), kFrom, kLimits, &why), Verdict::kGood);
+  Message other_epoch = good();
+  other_epoch.epoch = kEpoch - 1;
+  EXPECT_EQ(judge(other_epoch, kFrom, kLimits, &why), Verdict::kStale);
+}
+
+TEST(Judge, FindsEveryFault) {
+  using testing::HasSubstr;
+  const auto changed = [](auto&& change) {
+    Message m = good();
+    change(m);
+    return fault_of(m);
+  };
+  EXPECT_THAT(changed([](Message& m) { m.version = 9; }), HasSubstr("version"));
+  EXPECT_THAT(changed([](Message& m) { m.kind = Kind::kNone; }), HasSubstr("kind"));
+  EXPECT_THAT(changed([](Message& m) { m.kind = Kind::kCount; }), HasSubstr("kind"));
+  EXPECT_THAT(changed([](Message& m) { m.kind = Kind(255); }), HasSubstr("kind"));
+  EXPECT_THAT(changed([](Message& m) { m.from = 0; }), HasSubstr("from"));
+  EXPECT_THAT(fault_of(good(), 0), HasSubstr("from"));
+  EXPECT_THAT(changed([](Message& m) { m.requester = 3; }), HasSubstr("requester"));
+  EXPECT_THAT(changed([](Message& m) { m.flags = 0x80; }), HasSubstr("flags"));
+  EXPECT_THAT(changed([](Message& m) { m.count = 0; }), HasSubstr("run"));
+  EXPECT_THAT(changed([](Message& m) { m.count = kMaxRun + 1; }), HasSubstr("run"));
+  EXPECT_THAT(changed([](Message& m) { m.line = GlobalAddress::make(3, 4096).bits(); }), HasSubstr("home"));
+  EXPECT_THAT(changed([](Message& m) { m.line = GlobalAddress::make(kSelf, 4096, GlobalAddress::Kind::kFile).bits(); }),
+              HasSubstr("home"));
+  EXPECT_THAT(changed([](Message& m) { m.line += 8; }), HasSubstr("start of a line"));
+  EXPECT_THAT(changed([](Message& m) { m.line = GlobalAddress::make(kSelf, kMemory[kSelf]).bits(); }),
+              HasSubstr("beyond"));
+  EXPECT_THAT(changed([](Message& m) { m.line = GlobalAddress::make(kSelf, kMemory[kSelf] - kLine).bits(); }),
+              HasSubstr("beyond"));  // a run of two
+  EXPECT_THAT(changed([](Message& m) { m.line = GlobalAddress::make(0, 4096).bits(); }), HasSubstr("not the home"));
+  EXPECT_THAT(changed([](Message& m) { m.slots[1] = kSlots; }), HasSubstr("slot"));
+  EXPECT_THAT(changed([](Message& m) {
+                m.kind = Kind::kInvalidate;
+                m.line = GlobalAddress::make(0, 4096).bits();
+              }),
+              HasSubstr("not the home"));
+  EXPECT_THAT(changed([](Message& m) { m.kind = Kind::kOwnerData; }), HasSubstr("own line"));
+  EXPECT_EQ(changed([](Message& m) { m.slots[2] = kSlots; }), "");  // beyond the run: not looked at
+}
+
+TEST(Judge, NothingOutOfRangeIsEverLetThrough) {
+  const std::uint64_t seed = test::fresh_seed();
+  SCOPED_TRACE(test::repeat_with(seed));
+  base::Random random(seed);
+  int taken = 0;
+  for (int i = 0; i < test::scaled(1'000'000); ++i) {
+    // Half of them nearly right, or hardly any would come far.
+    Message m = good();
+    std::array<std::uint64_t, sizeof(Message) / 8> words;
+    std::memcpy(words.data(), &m, sizeof(m));
+    const bool nearly = random.chance(0.5);
+    for (auto& word : words) {
+      if (!nearly) word = random.next();
+      if (nearly && random.chance(0.2)) word ^= std::uint64_t{1} << random.below(64);
+    }
+    std::memcpy(static_cast<void*>(&m), words.data(), sizeof(m));
+    const char* why = nullptr;
+    if (judge(m, kFrom, kLimits, &why) != Verdict::kGood) continue;
+    ++taken;
+    ASSERT_EQ(m.from, kFrom);
+    ASSERT_LT(m.requester, 3);
+    ASSERT_TRUE(m.kind > Kind::kNone && m.kind < Kind::kCount);
+    if (!is_line_kind(m.kind)) continue;
+    const GlobalAddress line(m.line);
+    ASSERT_TRUE(m.count >= 1 && m.count <= kMaxRun);
+    ASSERT_EQ(line.kind(), GlobalAddress::Kind::kMemory);
+    ASSERT_EQ(line.offset() % kLine, 0u);
+    ASSERT_LE(line.offset() + m.count * kLine, kMemory.at(line.node()));
+    for (int k = 0; k < m.count; ++k) ASSERT_LT(m.slots[std::size_t(k)], kSlots);
+    (void)to_string(m);
+  }
+  EXPECT_GT(taken, 0);
+}
+
+TEST(Kinds, HaveNamesMeaningsAndDirections) {
+  for (std::uint8_t k = 1; k < kKinds; ++k) {
+    EXPECT_NE(to_string(Kind(k)), "unknown");
+    EXPECT_NE(meaning(Kind(k)), "");
+    EXPECT_NE(direction(Kind(k)), "");
+    EXPECT_EQ(message_kind_name(k), to_string(Kind(k)));
+  }
+  EXPECT_EQ(message_kind_name(kKinds), "");
+  EXPECT_EQ(message_kind_name(255), "");
+  EXPECT_EQ(to_string(Kind(200)), "unknown");
+}
+
+TEST(Message, IsReadable) {
+  Message m = good();
+  m.flags = kTry;
+  m.requester = 0;
+  EXPECT_EQ(to_string(m), "GetShared 1:0x1000 from 2 (2 lines) for 0 try");
+}
+
+}  // namespace
+}  // namespace atoll::wire
