@@ -19,6 +19,12 @@ std::uint64_t bytes_from(const char* name, std::uint64_t fallback) {
   return *value;
 }
 
+std::uint32_t number_from(const char* name, std::uint32_t fallback) {
+  const std::uint64_t value = bytes_from(name, fallback);
+  if (value > UINT32_MAX) throw Error(fmt::format("{}={} is too large", name, value));
+  return std::uint32_t(value);
+}
+
 Consistency consistency_from(const char* name, Consistency fallback) {
   const char* text = std::getenv(name);
   if (text == nullptr) return fallback;
@@ -35,12 +41,12 @@ Options Options::from_environment() {
   Options options;
   options.memory_bytes = bytes_from("ATOLL_MEMORY", options.memory_bytes);
   options.cache_bytes = bytes_from("ATOLL_CACHE", options.cache_bytes);
-  options.line_bytes = std::uint32_t(bytes_from("ATOLL_LINE", options.line_bytes));
+  options.line_bytes = number_from("ATOLL_LINE", options.line_bytes);
   options.consistency = consistency_from("ATOLL_CONSISTENCY", options.consistency);
-  options.outstanding_writes = std::uint32_t(bytes_from("ATOLL_OUTSTANDING_WRITES", options.outstanding_writes));
-  options.spin_ns = std::uint32_t(bytes_from("ATOLL_SPIN_NS", options.spin_ns));
-  options.yield_us = std::uint32_t(bytes_from("ATOLL_YIELD_US", options.yield_us));
-  options.read_ahead_lines = std::uint32_t(bytes_from("ATOLL_READ_AHEAD", options.read_ahead_lines));
+  options.outstanding_writes = number_from("ATOLL_OUTSTANDING_WRITES", options.outstanding_writes);
+  options.spin_ns = number_from("ATOLL_SPIN_NS", options.spin_ns);
+  options.yield_us = number_from("ATOLL_YIELD_US", options.yield_us);
+  options.read_ahead_lines = number_from("ATOLL_READ_AHEAD", options.read_ahead_lines);
   return options;
 }
 

@@ -65,7 +65,7 @@ TEST(Options, BadValuesAreNamed) {
 }
 
 /// A number that does not fit its 32 bits must not become another one in silence. (It does: from_environment cuts it.)
-TEST(Options, DISABLED_NumbersThatDoNotFitAreRefused) {
+TEST(Options, NumbersThatDoNotFitAreRefused) {
   for (const char* name :
        {"ATOLL_LINE", "ATOLL_OUTSTANDING_WRITES", "ATOLL_SPIN_NS", "ATOLL_YIELD_US", "ATOLL_READ_AHEAD"}) {
     const With bad(name, "4294967808");  // 2^32 + 512
