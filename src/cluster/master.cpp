@@ -239,14 +239,14 @@ void Master::read_client(Client& client) {
   Frame frame;
   // Bounded, so that a client that never stops sending does not keep the others waiting; more than the socket of
   // a dead process can hold.
-  for (int reads = 0; reads < 16;) {
+  for (int reads = 0;;) {
     if (client.gone || client.closing) return;
     switch (client.connection.next(frame)) {
       case Decoded::kFrame: on_frame(client, frame); continue;
       case Decoded::kBad: return drop(client, client.connection.why());
       case Decoded::kNeedMore: break;
     }
-    ++reads;
+    if (reads++ == 16) return;  // only when all that was read is decoded: poll would not tell of it again
     switch (client.connection.receive()) {
       case Connection::Received::kSome: continue;
       case Connection::Received::kNothingYet: return;

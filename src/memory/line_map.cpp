@@ -21,11 +21,11 @@ using detail::Line;
 namespace {
 constexpr std::uint64_t kSlabBytes = 1 << 20;  // a node's memory is a multiple of it
 
-/// So that an address, shifted, is the index: the subtraction is done once, here, and not in every access. Through an
-/// integer, because such a pointer points nowhere.
+/// Where the element of address 0 would be, so that an address, shifted, is the index: the subtraction is done once,
+/// here, and not in every access.
 template <typename T>
-T* displaced(T* first, std::uint64_t by) {
-  return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(first) - by * sizeof(T));
+std::uint64_t displaced(const T* first, std::uint64_t by) {
+  return reinterpret_cast<std::uint64_t>(first) - by * sizeof(T);
 }
 
 constexpr std::uint64_t kPage = 4096;
@@ -94,11 +94,11 @@ void LineMap::open_slab(std::uint64_t slab) {
   const detail::Home& home = homes_[self_];
   for (std::uint64_t i = slab * per_slab; i < (slab + 1) * per_slab; ++i) {
     const GlobalAddress address = GlobalAddress::make(self_, i * line_bytes_);
-    const std::uint64_t index = address.bits() >> home.line_shift;
+    HotWord* word = home.word_of(address.bits());
     // Not made anew: a thread that tries the lock word on its way here does so without the engine lock.
-    home.lines[index].quiet = Line::kUnused;
-    home.words[index].set_bytes(address, memory_ + i * line_bytes_);
-    home.words[index].set_fenced(fenced_);
+    home.line_of(address.bits())->quiet = Line::kUnused;
+    word->set_bytes(address, memory_ + i * line_bytes_);
+    word->set_fenced(fenced_);
     new (&directory_[i]) DirEntry;
   }
 }

@@ -128,6 +128,8 @@ const HeldLock* Runtime::lock_over(const ThreadState& thread, GlobalAddress addr
 /// by the first read elsewhere, so that random readers pay nothing.
 void Runtime::read_ahead(ThreadState& thread, GlobalAddress first, std::uint64_t end) {
   const std::uint64_t line = options_.line_bytes;
+  // Of a small cache it takes a small part: what is fetched in vain throws out what is used.
+  const std::uint32_t most = std::min(options_.read_ahead_lines, slots_->size() / 32);
   const bool follows = first.bits() >= thread.expected && first.bits() <= thread.expected + 2 * line;
   thread.expected = end;
   if (!follows) {
@@ -136,7 +138,7 @@ void Runtime::read_ahead(ThreadState& thread, GlobalAddress first, std::uint64_t
     return;
   }
   if (thread.window == 0) {
-    thread.window = std::min<std::uint32_t>(wire::kMaxRun, options_.read_ahead_lines);
+    thread.window = std::min<std::uint32_t>(wire::kMaxRun, most);
     thread.asked_until = end;
   }
   if (thread.window == 0 || end + thread.window / 2 * line < thread.asked_until) return;
@@ -150,7 +152,7 @@ void Runtime::read_ahead(ThreadState& thread, GlobalAddress first, std::uint64_t
     counters_->read_ahead_lines.add();
   }
   thread.asked_until = at;
-  thread.window = std::min(thread.window * 2, options_.read_ahead_lines);
+  thread.window = std::min(thread.window * 2, most);
 }
 
 Status Runtime::read(GlobalAddress address, std::byte* into, std::uint64_t bytes) {

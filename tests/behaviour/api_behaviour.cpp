@@ -13,14 +13,15 @@ Node* g_node = nullptr;
 
 namespace {
 
-/// Ends this process at the first fatal failure: the others run the same tests and would wait for it.
+/// Says what failed on which node. Ends this process at the first fatal failure: the others run the same tests and
+/// would wait for it.
 class ExitOnFatalFailure : public testing::EmptyTestEventListener {
   void OnTestPartResult(const testing::TestPartResult& result) override {
-    if (!result.fatally_failed()) return;
+    if (!result.failed()) return;
     std::fprintf(stderr, "node %d: %s:%d: %s\n", int(g_node->id()), result.file_name(), result.line_number(),
                  result.message());
     std::fflush(nullptr);
-    ::_exit(1);
+    if (result.fatally_failed()) ::_exit(1);
   }
 };
 

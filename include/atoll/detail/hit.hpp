@@ -71,8 +71,7 @@ inline Found find_line(const LineTable& table, std::uint64_t address) noexcept {
   const Home& home = table.homes[address >> GlobalAddress::kNodeShift];
   if (address >= home.end) [[unlikely]]
     return {};
-  const std::uint64_t index = address >> home.line_shift;
-  return {home.words + index, home.lines + index, address & ~table.line_mask};
+  return {home.word_of(address), home.line_of(address), address & ~table.line_mask};
 }
 
 /// Runs `use(bytes)` under the hazard if the line grants `Need` plainly; false when it does not.
@@ -116,7 +115,7 @@ inline bool hit_by_table(ThreadSlot& slot, std::uint64_t base, std::uint64_t add
   const Home& home = g_homes[address >> GlobalAddress::kNodeShift];
   if (address >= home.end || (address & guard) != 0) [[unlikely]]
     return false;
-  const HotWord* line = home.words + (address >> home.line_shift);
+  const HotWord* line = home.word_of(address);
   if (!use_plain_line<Need>(slot, line, address, use)) [[unlikely]]
     return false;
   // Hits are counted when a thread turns to another line, not at every access: a counter in memory is a chain of

@@ -112,10 +112,17 @@ static_assert(sizeof(Line) == 32);
 
 /// One home's memory, as seen from here: a word for each of its lines.
 struct Home {
-  HotWord* words = nullptr;      // displaced: that of an address is words[address >> line_shift]
+  std::uint64_t words = 0;       // where the word of address 0 would be; an integer, because nothing is there
   std::uint64_t end = 0;         // the first address beyond what the node brought; 0 when there is no such node
   std::uint64_t line_shift = 0;  // log2 of the line's bytes
-  Line* lines = nullptr;         // displaced likewise
+  std::uint64_t lines = 0;       // the same for the records
+
+  [[nodiscard]] HotWord* word_of(std::uint64_t address) const noexcept {
+    return reinterpret_cast<HotWord*>(words + (address >> line_shift) * sizeof(HotWord));
+  }
+  [[nodiscard]] Line* line_of(std::uint64_t address) const noexcept {
+    return reinterpret_cast<Line*>(lines + (address >> line_shift) * sizeof(Line));
+  }
 };
 
 /// From an address to its line, by two indexed loads: homes[node], then words[address >> line_shift].
