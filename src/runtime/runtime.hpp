@@ -59,7 +59,7 @@ class Runtime final : private coherence::Env {
   // locks.cpp
   Status lock(GlobalAddress address, std::uint64_t bytes, LockMode mode, bool is_try);
   Status unlock(GlobalAddress address, std::uint64_t bytes);
-  // cluster.cpp
+  // allocate.cpp, runtime.cpp
   Status barrier(std::chrono::milliseconds timeout);
   Status publish(std::string_view name, GlobalAddress address);
   Result<GlobalAddress> lookup(std::string_view name, std::chrono::milliseconds timeout);
@@ -108,7 +108,7 @@ class Runtime final : private coherence::Env {
   void retry_starved() ATOLL_REQUIRES(mutex_);
   [[nodiscard]] bool all_slots_locked() ATOLL_REQUIRES(mutex_);
 
-  // ---- wait.cpp ----
+  // ---- runtime.cpp: waiting; the template is below ----
   /// Waits until `done()`, driving progress. The status says why it ended if `done()` is not true. `on`: a node whose
   /// death ends the wait at once (kNoNode: none in particular).
   template <typename Done>
