@@ -13,13 +13,17 @@ namespace {
 
 [[gnu::noinline]] std::uint64_t sum(Node& node, const Area& area) {
   std::uint64_t total = 0;
-  for (std::uint64_t i = 0; i < area.count; ++i) total += node.read(area.first + std::int64_t(i)).value();
+  const global_ptr<std::uint64_t> first = area.first;
+  const std::uint64_t count = area.count;
+  for (std::uint64_t i = 0; i < count; ++i) total += node.read(first + std::int64_t(i)).value();
   return total;
 }
 
 [[gnu::noinline]] void store(Node& node, const Area& area) {
-  for (std::uint64_t i = 0; i < area.count; ++i) {
-    const Status status = node.write(area.first + std::int64_t(i), i);
+  const global_ptr<std::uint64_t> first = area.first;
+  const std::uint64_t count = area.count;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const Status status = node.write(first + std::int64_t(i), i);
     if (!status.ok()) [[unlikely]]
       status.or_throw();
   }
@@ -28,9 +32,10 @@ namespace {
 [[gnu::noinline]] std::uint64_t random_sum(Node& node, const Area& area, std::uint64_t count, std::uint64_t seed) {
   Lcg random(seed);
   std::uint64_t total = 0;
+  const global_ptr<std::uint64_t> first = area.first;
   const std::uint64_t mask = area.count - 1;
   for (std::uint64_t i = 0; i < count; ++i) {
-    total += node.read(area.first + std::int64_t(random.next() & mask)).value();
+    total += node.read(first + std::int64_t(random.next() & mask)).value();
   }
   return total;
 }

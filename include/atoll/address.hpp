@@ -11,24 +11,28 @@
 
 namespace atoll {
 
-/// 64 bits: node (16) | kind (2) | offset (46). The value 0 is null; no allocation starts at offset 0.
+/// 64 bits: kind (8) | node (16) | offset (40). The value 0 is null; no allocation starts at offset 0.
+///
+/// The node stands right above the offset, so that an address shifted by the line's size is an index into one table for
+/// the lines of all nodes; see docs/architecture.md, "The hit path".
 class GlobalAddress {
  public:
-  static constexpr unsigned kOffsetBits = 46;
-  static constexpr unsigned kNodeShift = 48;
+  static constexpr unsigned kOffsetBits = 40;  // a terabyte per node
+  static constexpr unsigned kNodeShift = kOffsetBits;
+  static constexpr unsigned kKindShift = 56;
   static constexpr std::uint64_t kOffsetMask = (std::uint64_t{1} << kOffsetBits) - 1;
   enum class Kind : std::uint8_t { kMemory = 0, kFile = 1 };
 
   constexpr GlobalAddress() noexcept = default;
   constexpr explicit GlobalAddress(std::uint64_t bits) noexcept : bits_(bits) {}
   static constexpr GlobalAddress make(NodeId node, std::uint64_t offset, Kind kind = Kind::kMemory) noexcept {
-    return GlobalAddress((std::uint64_t{node} << kNodeShift) | (std::uint64_t(kind) << kOffsetBits) |
+    return GlobalAddress((std::uint64_t(kind) << kKindShift) | (std::uint64_t{node} << kNodeShift) |
                          (offset & kOffsetMask));
   }
 
   [[nodiscard]] constexpr std::uint64_t bits() const noexcept { return bits_; }
   [[nodiscard]] constexpr NodeId node() const noexcept { return NodeId(bits_ >> kNodeShift); }
-  [[nodiscard]] constexpr Kind kind() const noexcept { return Kind((bits_ >> kOffsetBits) & 3); }
+  [[nodiscard]] constexpr Kind kind() const noexcept { return Kind(bits_ >> kKindShift); }
   [[nodiscard]] constexpr std::uint64_t offset() const noexcept { return bits_ & kOffsetMask; }
   constexpr explicit operator bool() const noexcept { return bits_ != 0; }
 

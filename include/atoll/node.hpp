@@ -168,7 +168,6 @@ class Node {
                             std::uint64_t expected) noexcept;
 
   std::unique_ptr<runtime::Runtime> runtime_;
-  bool fence_writes_ = false;  // joined with Consistency::kSc
 };
 
 /// Joins the cluster; the same as constructing a Node.
@@ -190,10 +189,8 @@ template <Shareable T>
 inline Result<T> Node::read(GlobalAddress address) noexcept {
   if constexpr (detail::is_word<T>) {
     T value{};
-    if (detail::hit<detail::kReadable, sizeof(T)>(
-            address.bits(), [&](std::byte* at) { value = detail::load_word<T>(at); })) [[likely]] {
+    if (detail::read_hit(address.bits(), value)) [[likely]]
       return value;
-    }
   }
   T value{};
   const Status status = read_slow(address, &value, sizeof(T));
@@ -205,13 +202,11 @@ inline Result<T> Node::read(GlobalAddress address) noexcept {
 template <Shareable T>
 inline Status Node::write(GlobalAddress address, const T& value, Consistency consistency) noexcept {
   if constexpr (detail::is_word<T>) {
-    if (!fence_writes_ && consistency <= Consistency::kPso &&
-        detail::hit<detail::kWritable, sizeof(T)>(address.bits(),
-                                                  [&](std::byte* at) { detail::store_word(at, value); })) [[likely]] {
+    if (consistency <= Consistency::kPso && detail::write_hit(address.bits(), value)) [[likely]]
       return {};
-    }
   }
-  return write_slow(address, &value, sizeof(T), consistency);
+  const T copy = value;  // whose address may be known: that of `value` would keep the caller's variable in memory
+  return write_slow(address, &copy, sizeof(T), consistency);
 }
 
 template <AtomicWord T>

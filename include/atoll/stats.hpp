@@ -12,7 +12,7 @@ namespace atoll {
 
 /// Every counter of a node, in the order of `Stats::names()`.
 struct Stats {
-  std::uint64_t hits = 0;  // times that a thread turned to another line and found it here (misses are counted likewise)
+  std::uint64_t hits = 0;  // accesses that found their line here; those of up to 8 bytes by a sample, see docs/api.md
   std::uint64_t read_misses = 0;   // reads that waited for a message
   std::uint64_t write_misses = 0;  // writes that needed a permission
   std::uint64_t atomic_misses = 0;

@@ -26,7 +26,8 @@ class Env {
   /// Writes the line into its home's memory, then sends to the home.
   virtual void send_home(const LineRef& ref, const Message& message) = 0;
 
-  /// Returns when no thread of this node uses the line beyond what `access` now allows.
+  /// Returns when no thread of this node writes the line beyond what its access now allows, and what is read beyond it
+  /// from now on is not believed.
   virtual void quiesce(const LineRef& ref) = 0;
   /// A cache slot for the line's data; false when there is none now (the line is pursued again later).
   [[nodiscard]] virtual bool take_slot(const LineRef& ref) = 0;

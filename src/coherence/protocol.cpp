@@ -36,16 +36,18 @@ bool Protocol::is_quiet(const LineRef& ref) noexcept {
 }
 
 void Protocol::publish_access(const LineRef& ref) noexcept {
-  ref.line->quiet = Line::kInUse;
-  ref.word->set_access(permission(ref));
+  const std::uint8_t access = permission(ref);
+  const std::uint8_t use = (access & kWritable) != 0 ? Line::kWritten : access != 0 ? Line::kRead : Line::kUnused;
+  if (use > ref.line->use) ref.line->use = use;
+  ref.hot.set_access(access);
 }
 
 void Protocol::lower_access(const LineRef& ref, std::uint8_t keep, bool wait) {
-  ref.word->set_access(ref.word->access() & keep);
-  const std::uint8_t level = keep == 0 ? Line::kUnused : Line::kReadOnly;
-  if (!wait || ref.line->quiet >= level) return;
+  ref.hot.set_access(ref.hot.access() & keep);
+  const std::uint8_t left = keep == 0 ? Line::kUnused : Line::kRead;
+  if (!wait || ref.line->use <= left) return;
   env_.quiesce(ref);
-  ref.line->quiet = level;
+  ref.line->use = left;
 }
 
 /// Somebody elsewhere has waited for the line longer than a lock that comes now.

@@ -14,7 +14,7 @@
 
 namespace atoll::coherence {
 
-using detail::HotWord;
+using detail::HotLine;
 using detail::Line;
 using wire::Kind;
 
@@ -124,7 +124,7 @@ struct Cold {
 struct LineRef {
   GlobalAddress address;
   Line* line = nullptr;
-  HotWord* word = nullptr;
+  HotLine hot;
   DirEntry* directory = nullptr;  // at the home only
 
   [[nodiscard]] NodeId home() const noexcept { return address.node(); }

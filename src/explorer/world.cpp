@@ -115,7 +115,7 @@ class World::NodeEnv final : public coherence::Env {
 
  private:
   static unsigned index(const LineRef& ref) noexcept { return unsigned(ref.address.offset() / kLineBytes - 1); }
-  static std::uint8_t access(const LineRef& ref) noexcept { return ref.word->access() & kReadWrite; }
+  static std::uint8_t access(const LineRef& ref) noexcept { return ref.hot.access() & kReadWrite; }
   ModelLine& mine(const LineRef& ref) const noexcept { return world_.at(self_, index(ref)); }
   /// Threads run between any two things that the core does: what is allowed now may be in use from now on.
   ModelLine& observe(const LineRef& ref) const noexcept {
@@ -226,7 +226,7 @@ World::World(const WorldOptions& options)
       ModelLine& model = at(node, line);
       model.ref.address = GlobalAddress::make(NodeId(home_of(line)), kLineBytes * (line + 1));
       model.ref.line = &model.line;
-      model.ref.word = &model.word;
+      model.ref.hot = {model.line, nullptr, nullptr, 0};
       model.ref.directory = home_of(line) == node ? &model.entry : nullptr;
     }
     for (unsigned index = 0; index < options_.threads; ++index) {
@@ -249,8 +249,8 @@ World::~World() = default;
 void World::clear_line(unsigned node, unsigned line) {
   ModelLine& model = at(node, line);
   const bool home = model.ref.is_home();
-  model.word.set_access(0);
-  model.line.quiet = detail::Line::kUnused;
+  model.ref.hot.set_access(0);
+  model.line.use = detail::Line::kUnused;
   model.line.lock.store(0, std::memory_order_relaxed);
   model.line.state = std::uint8_t(CacheState::kInvalid);
   model.line.slot = 0;
@@ -379,7 +379,7 @@ bool World::apply(const Step& step) {
     }
   }
   ModelLine& model = at(step.node, step.line);
-  model.lingering |= model.word.access() & kReadWrite;
+  model.lingering |= model.ref.hot.access() & kReadWrite;
   return done;
 }
 
@@ -392,7 +392,7 @@ void World::deliver(unsigned from, unsigned to) {
 void World::operate(const Step& step) {
   ModelThread& t = thread(step.node, step.thread);
   const ModelLine& model = at(step.node, step.line);
-  const bool hit = !is_lock(step.op) && (model.word.access() & need_of(step.op)) != 0;
+  const bool hit = !is_lock(step.op) && (model.ref.hot.access() & need_of(step.op)) != 0;
   ModelOp& op = step.op == OpKind::kWrite ? t.writes[step.line] : t.blocking;
   op.kind = step.op;
   op.pending = true;

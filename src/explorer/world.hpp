@@ -82,7 +82,6 @@ struct ModelThread {
 /// That is all that comparing values could tell, and no counter can wrap around and hide an old value.
 struct ModelLine {
   coherence::Line line;
-  coherence::HotWord word;
   coherence::DirEntry entry;
   coherence::Cold cold;
   coherence::LineRef ref;

@@ -31,7 +31,7 @@ bool World::may_read(unsigned node, unsigned line) const noexcept {
 ///      is whenever nobody owns the line;
 ///   2. the directory knows every copy;
 ///   3. the access byte allows no more than the state gives, and nothing while something of the node is queued; no
-///      thread is in a line beyond what Line::quiet says; the waiters bit is set exactly when an unlock must be told;
+///      thread is in a line beyond what Line::use says; the waiters bit is set exactly when an unlock must be told;
 ///   4. never a writer together with another holder; the lock word counts the holders; a held copy is valid;
 ///   5. channels and queues are bounded; with an empty network nobody waits, unless for a lock, and a try not even
 ///   then.
@@ -111,16 +111,16 @@ void World::check_directory(unsigned line) {
 void World::check_access(unsigned node, unsigned line) {
   const ModelLine& model = at(node, line);
   const coherence::Cold& cold = model.cold;
-  const std::uint8_t access = model.word.access() & kReadWrite;
+  const std::uint8_t access = model.ref.hot.access() & kReadWrite;
   const bool queued = model.has_cold && !cold.memory.empty();
   const std::uint8_t expected = queued ? std::uint8_t{0} : Protocol::permission(model.ref);
   if ((access & ~expected) != 0) {
     fail(
         fmt::format("the access byte of line {} at node {} allows {} where {} is right", line, node, access, expected));
   }
-  const std::uint8_t quiet = model.line.quiet;
-  if ((quiet == detail::Line::kUnused && model.lingering != 0) ||
-      (quiet == detail::Line::kReadOnly && (model.lingering & detail::kWritable) != 0)) {
+  const std::uint8_t use = model.line.use;
+  if ((use == detail::Line::kUnused && model.lingering != 0) ||
+      (use == detail::Line::kRead && (model.lingering & detail::kWritable) != 0)) {
     fail(fmt::format("line {} at node {} passes for less used than it may be", line, node));
   }
   const bool told = (model.line.lock.load(std::memory_order_relaxed) & detail::kLockWaiters) != 0;

@@ -86,12 +86,12 @@ void World::decode(std::span<const std::uint8_t> bytes) {
 void World::encode_line(unsigned node, unsigned line, std::vector<std::uint8_t>& out) const {
   const ModelLine& model = at(node, line);
   const std::uint32_t word = model.line.lock.load(std::memory_order_relaxed);
-  const unsigned access = model.word.access();
+  const unsigned access = model.ref.hot.access();
   out.push_back(std::uint8_t((access & 3U) | (model.lingering & 3U) << 2 | (model.fresh ? 16U : 0U) |
                              (model.has_cold ? 32U : 0U) | (model.line.slot != 0 ? 64U : 0U)));
   out.push_back(std::uint8_t((word & detail::kLockReaders) | ((word & detail::kLockWriter) != 0 ? 64U : 0U) |
                              ((word & detail::kLockWaiters) != 0 ? 128U : 0U)));
-  out.push_back(model.line.quiet);
+  out.push_back(model.line.use);
   if (model.ref.is_home()) {
     const coherence::DirEntry& entry = model.entry;
     out.push_back(std::uint8_t(unsigned(entry.state) | unsigned(entry.flags) << 4));
@@ -118,7 +118,7 @@ void World::decode_line(unsigned node, unsigned line, Cursor& in) {
   clear_line(node, line);
   ModelLine& model = at(node, line);
   const unsigned bits = in.next();
-  model.word.set_access(std::uint8_t(bits & 3U));
+  model.ref.hot.set_access(std::uint8_t(bits & 3U));
   model.lingering = std::uint8_t(bits >> 2 & 3U);
   model.fresh = (bits & 16U) != 0;
   model.has_cold = (bits & 32U) != 0;
@@ -129,7 +129,7 @@ void World::decode_line(unsigned node, unsigned line, Cursor& in) {
   model.line.lock.store(
       (word & 63U) | ((word & 64U) != 0 ? detail::kLockWriter : 0U) | ((word & 128U) != 0 ? detail::kLockWaiters : 0U),
       std::memory_order_relaxed);
-  model.line.quiet = in.next();
+  model.line.use = in.next();
   if (model.ref.is_home()) {
     const unsigned state = in.next();
     const unsigned nodes = in.next();

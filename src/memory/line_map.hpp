@@ -21,10 +21,9 @@ class LineMap {
     std::uint64_t memory_bytes = 0;
   };
   /// `memory` and `directory` are this node's own, in its segment. Throws Error when address space runs out.
-  /// `fenced`: there is no membarrier(2), so every line is fenced from the start. `homes`: 65536 empty ones, which the
-  /// map fills and empties again when it goes.
+  /// `fenced`: there is no membarrier(2), so every line is fenced from the start.
   LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent>& extents, std::byte* memory,
-          std::byte* directory, bool fenced, detail::Home* homes);
+          std::byte* directory, bool fenced);
   ~LineMap();
   LineMap(const LineMap&) = delete;
   LineMap& operator=(const LineMap&) = delete;
@@ -39,8 +38,11 @@ class LineMap {
   [[nodiscard]] bool contains(GlobalAddress address, std::uint64_t bytes) const noexcept;
 
  private:
-  void* reserve(std::uint64_t bytes);
+  void* reserve(std::uint64_t bytes, std::uint64_t wanted);
+  void make_usable(void* at, std::uint64_t bytes);
   void open_slab(std::uint64_t slab);
+  /// REQUIRES: `line` is the first address of a line.
+  [[nodiscard]] detail::HotLine hot_line(GlobalAddress line) const noexcept;
 
   struct Reservation {
     void* at = nullptr;
@@ -52,8 +54,7 @@ class LineMap {
   bool fenced_;
   coherence::DirEntry* directory_;
   std::vector<Reservation> reservations_;
-  NodeId nodes_;
-  detail::Home* homes_;
+  std::vector<detail::Line*> homes_;
   std::vector<std::uint64_t> memory_bytes_;
   detail::LineTable table_;
 };

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/mman.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -45,8 +46,8 @@ void check_options(const Options& options) {
   if (!std::has_single_bit(options.line_bytes) || options.line_bytes < 64 || options.line_bytes > 4096) {
     throw Error(fmt::format("a line of {} bytes: give a power of two from 64 to 4096", options.line_bytes));
   }
-  if (options.memory_bytes < (1ull << 20) || options.memory_bytes > GlobalAddress::kOffsetMask / 2) {
-    throw Error(fmt::format("memory of {}: give at least 1M", base::format_bytes(options.memory_bytes)));
+  if (options.memory_bytes < (1ull << 20) || options.memory_bytes > GlobalAddress::kOffsetMask + 1) {
+    throw Error(fmt::format("memory of {}: give at least 1M, at most 1T", base::format_bytes(options.memory_bytes)));
   }
   if (options.cache_bytes < 64ull * options.line_bytes || options.cache_bytes / options.line_bytes > UINT32_MAX / 2) {
     throw Error(fmt::format("a cache of {}: give at least 64 lines", base::format_bytes(options.cache_bytes)));
@@ -64,6 +65,7 @@ Segment& Segment::operator=(Segment&& other) noexcept {
   std::swap(base_, other.base_);
   std::swap(bytes_, other.bytes_);
   std::swap(huge_, other.huge_);
+  std::swap(huge_cache_, other.huge_cache_);
   std::swap(cache_offset_, other.cache_offset_);
   std::swap(cache_bytes_, other.cache_bytes_);
   std::swap(memory_offset_, other.memory_offset_);
@@ -75,10 +77,21 @@ Segment::~Segment() {
   if (base_ != nullptr) ::munmap(base_, bytes_);
 }
 
+/// Maps the file at an address that huge pages can stand at.
 bool Segment::map(int fd, std::uint64_t bytes, int extra_flags) noexcept {
-  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | extra_flags, fd, 0);
-  if (at == MAP_FAILED) return false;
-  base_ = static_cast<std::byte*>(at);
+  void* const room = ::mmap(nullptr, bytes + kHuge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return false;
+  auto* const start = static_cast<std::byte*>(room);
+  auto* const aligned = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uint64_t>(room), kHuge));
+  if (::mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | extra_flags, fd, 0) == MAP_FAILED) {
+    const int error = errno;
+    ::munmap(room, bytes + kHuge);
+    errno = error;
+    return false;
+  }
+  if (aligned != start) ::munmap(start, std::size_t(aligned - start));
+  ::munmap(aligned + bytes, std::size_t(start + kHuge - aligned));
+  base_ = aligned;
   bytes_ = bytes;
   return true;
 }
@@ -105,8 +118,6 @@ Segment Segment::create(const Options& options, NodeId nodes) {
                             base::format_bytes(wanted.total_bytes), std::strerror(errno)),
                 Errc::kOutOfMemory);
   }
-  // Where there is no pool of huge pages the kernel may still join small ones; a refusal costs speed, nothing else.
-  if (!segment.huge_) (void)::madvise(segment.base_, wanted.total_bytes, MADV_HUGEPAGE);
   lay_out(*new (segment.base_) SegmentHeader, options, nodes);
   segment.cache_offset_ = wanted.cache_offset;
   segment.cache_bytes_ = wanted.cache_bytes;
@@ -147,6 +158,22 @@ Segment Segment::open(const base::Fd& fd) {
   segment.memory_offset_ = wanted.memory_offset;
   segment.memory_bytes_ = wanted.memory_bytes;
   return segment;
+}
+
+void Segment::join_cache_pages() noexcept {
+#ifdef MADV_COLLAPSE
+  if (huge_ || cache_bytes_ < kHuge / 2) return;
+  // The kernel joins small pages into a huge one when it is asked to, whatever its settings for shared memory are; but
+  // there must be a page to begin with.
+  const std::uint64_t end = round_up(cache_bytes_, kHuge);
+  bool joined = true;
+  for (std::uint64_t at = 0; at < end && joined; at += kHuge) {
+    std::byte* const page = base_ + cache_offset_ + at;
+    *static_cast<volatile std::byte*>(page) = std::byte{0};
+    joined = ::madvise(page, kHuge, MADV_COLLAPSE) == 0;
+  }
+  huge_cache_ = joined;
+#endif
 }
 
 void Segment::populate_cache() const noexcept {

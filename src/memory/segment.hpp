@@ -59,9 +59,14 @@ class Segment {
   [[nodiscard]] std::byte* memory() const noexcept { return base_ + memory_offset_; }
   [[nodiscard]] std::uint64_t cache_bytes() const noexcept { return cache_bytes_; }
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept { return memory_bytes_; }
-  /// Is it made of huge pages?
+  /// Is all of it made of huge pages, from a pool that the system has set aside?
   [[nodiscard]] bool huge() const noexcept { return huge_; }
+  /// Are at least the cache slots?
+  [[nodiscard]] bool huge_cache() const noexcept { return huge_ || huge_cache_; }
   [[nodiscard]] const base::Fd& fd() const noexcept { return fd_; }
+  /// Asks the kernel for huge pages under the cache slots, which threads use at random. Best effort. REQUIRES: nobody
+  /// else has mapped the segment yet.
+  void join_cache_pages() noexcept;
   /// Faults the cache slots in, so that no miss pays for it. Best effort.
   void populate_cache() const noexcept;
 
@@ -73,6 +78,7 @@ class Segment {
   std::byte* base_ = nullptr;
   std::uint64_t bytes_ = 0;
   bool huge_ = false;
+  bool huge_cache_ = false;
   std::uint64_t cache_offset_ = 0, cache_bytes_ = 0, memory_offset_ = 0, memory_bytes_ = 0;
 };
 

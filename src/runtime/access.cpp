@@ -40,26 +40,26 @@ Piece next_piece(GlobalAddress address, std::uint64_t left, std::uint32_t line_b
 }
 
 bool read_hit(const detail::LineTable& table, detail::ThreadSlot& slot, const Piece& piece, std::byte* into) noexcept {
-  const detail::Found found = detail::find_line(table, piece.address.bits());
+  const Line& line = *detail::find_line(table, piece.address.bits());
   const bool word = is_one_word(piece.address.bits(), piece.bytes);
-  return detail::use_line<kReadable>(slot, found.word, piece.address.bits(), [&](std::byte* data) {
+  return detail::read_line(slot, line, piece.address, [&](const std::byte* data) {
     if (word) {
       copy_word(into, data, piece.bytes);
     } else {
-      copy_out(*found.line, data, into, piece.bytes);
+      copy_out(line, data, into, piece.bytes);
     }
   });
 }
 
 bool write_hit(const detail::LineTable& table, detail::ThreadSlot& slot, const Piece& piece,
                const std::byte* from) noexcept {
-  const detail::Found found = detail::find_line(table, piece.address.bits());
+  Line& line = *detail::find_line(table, piece.address.bits());
   const bool word = is_one_word(piece.address.bits(), piece.bytes);
-  return detail::use_line<kWritable>(slot, found.word, piece.address.bits(), [&](std::byte* data) {
+  return detail::write_line(slot, line, piece.address, [&](std::byte* data) {
     if (word) {
       copy_word(data, from, piece.bytes);
     } else {
-      copy_in(*found.line, data, from, piece.bytes);
+      copy_in(line, data, from, piece.bytes);
     }
   });
 }
@@ -161,7 +161,7 @@ Status Runtime::read(GlobalAddress address, std::byte* into, std::uint64_t bytes
   while (bytes > 0) {
     const Piece piece = next_piece(address, bytes, options_.line_bytes);
     if (read_hit(lines_->table(), *thread.slot, piece, into)) {
-      count_hit(thread, piece.address);
+      detail::count_hits(*thread.slot, 1);
       address += piece.bytes;
       into += piece.bytes;
       bytes -= piece.bytes;
@@ -198,7 +198,7 @@ Status Runtime::read_missed(ThreadState& thread, GlobalAddress address, std::byt
           Task(OpKind::kRead, Action::kCopyOut, at, piece.bytes, into + (at - address), &thread);
       const bool here = (coherence::Protocol::permission(ref) & kReadable) != 0;
       if (here) {
-        detail::count_hit(*thread.slot);  // hidden from the hit path, but here
+        detail::count_hits(*thread.slot, 1);  // hidden from the hit path, but here
         found_here(*ref.line);
       } else {
         counters_->read_misses.add();
@@ -223,25 +223,17 @@ Status Runtime::read_missed(ThreadState& thread, GlobalAddress address, std::byt
   if (count > 0) {
     if (const Status status = finish(thread, {tasks.data(), count}); !status.ok()) return status;
   }
-  remember(thread, at - 1);
   return {};
 }
 
-/// A hit beyond the inlined path: a large one, or one that fences. Every so often a fenced line is asked whether it
-/// still has to.
-void Runtime::count_hit(ThreadState& thread, GlobalAddress address) {
-  detail::count_hit(*thread.slot);
-  const detail::Found found = detail::find_line(lines_->table(), address.bits());
-  if (!found.word->fenced() || ++thread.fenced_hits % kHitsToCalm != 0) return;
+/// A write that hits beyond the inlined path: a large one, or one that fences. Every so often a fenced line is asked
+/// whether it still has to.
+void Runtime::count_write_hit(ThreadState& thread, GlobalAddress address) {
+  detail::count_hits(*thread.slot, 1);
+  const Line& line = *detail::find_line(lines_->table(), address.bits());
+  if (!line.fenced.load(std::memory_order_relaxed) || ++thread.fenced_hits % kHitsToCalm != 0) return;
   base::MutexLock lock(mutex_);
   calm(lines_->ref(address));
-}
-
-/// The line of a slow access: the next access of a sequential thread is a hit in it.
-void Runtime::remember(ThreadState& thread, GlobalAddress address) {
-  if (!threads_.owns_globals()) return;
-  const detail::Found found = detail::find_line(lines_->table(), address.bits());
-  detail::remember_line(*thread.slot, found.word, found.base);
 }
 
 /// A write that misses: copied, queued, and done in the background.
@@ -263,14 +255,13 @@ Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const s
         thread.pending_writes.fetch_add(1, std::memory_order_relaxed);
         const LineRef ref = lines_->ref(address);
         if ((coherence::Protocol::permission(ref) & kWritable) != 0) {
-          detail::count_hit(*thread.slot);
+          detail::count_hits(*thread.slot, 1);
           found_here(*ref.line);
         } else {
           counters_->write_misses.add();
         }
         protocol_.submit(ref, *task);
         flush();
-        remember(thread, address);
         return {};
       }
     }
@@ -290,7 +281,7 @@ Status Runtime::write(GlobalAddress address, const std::byte* from, std::uint64_
   while (bytes > 0) {
     const Piece piece = next_piece(address, bytes, options_.line_bytes);
     if (write_hit(lines_->table(), *thread.slot, piece, from)) {
-      count_hit(thread, piece.address);
+      count_write_hit(thread, piece.address);
     } else {
       missed = true;
       if (const Status status = write_missed(thread, address, from, piece.bytes); !status.ok()) return status;
@@ -345,9 +336,9 @@ Result<std::uint64_t> Runtime::rmw(GlobalAddress address, std::size_t bytes, Act
   Task task(OpKind::kAtomic, what, address, std::uint32_t(bytes), nullptr, &thread);
   task.operand = operand;
   task.expected = expected;
-  const detail::Found found = detail::find_line(lines_->table(), address.bits());
-  const bool hit = detail::use_line<kWritable>(*thread.slot, found.word, address.bits(),
-                                               [&](std::byte* data) { task.value = read_modify_write(data, task); });
+  const Line& line = *detail::find_line(lines_->table(), address.bits());
+  const bool hit = detail::write_line(*thread.slot, line, address,
+                                      [&](std::byte* data) { task.value = read_modify_write(data, task); });
   if (!hit) {
     const Status status = run(thread, task);
     if (!status.ok()) return status;

@@ -6,29 +6,15 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "atoll/detail/hit.hpp"
+#include "base/racy_copy.hpp"
 
 namespace atoll::runtime {
 
 /// One aligned word is atomic by itself and needs no version.
 [[nodiscard]] inline bool is_one_word(std::uint64_t address, std::size_t bytes) noexcept {
   return (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8) && address % bytes == 0;
-}
-
-/// A copy that other threads may race with. The version tells a reader afterwards whether one did; until then the bytes
-/// are not used. ThreadSanitizer is shown atomic bytes; all others get a plain memcpy, which is what those compile to
-/// but faster.
-inline void racy_copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-#ifdef ATOLL_TSAN
-  for (std::size_t i = 0; i < bytes; ++i) {
-    const auto byte = __atomic_load_n(reinterpret_cast<const std::uint8_t*>(from + i), __ATOMIC_RELAXED);
-    __atomic_store_n(reinterpret_cast<std::uint8_t*>(to + i), byte, __ATOMIC_RELAXED);
-  }
-#else
-  std::memcpy(to, from, bytes);
-#endif
 }
 
 inline void copy_word(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
@@ -40,12 +26,12 @@ inline void copy_word(std::byte* to, const std::byte* from, std::size_t bytes) n
   }
 }
 
-/// From the line to the caller. REQUIRES: the line cannot go away meanwhile.
+/// From the line to the caller.
 inline void copy_out(const detail::Line& line, const std::byte* from, std::byte* into, std::size_t bytes) noexcept {
   while (true) {
     const std::uint32_t before = line.version.load(std::memory_order_acquire);
     if ((before & 1) == 0) {
-      racy_copy(into, from, bytes);
+      base::racy_copy(into, from, bytes);
       std::atomic_thread_fence(std::memory_order_acquire);
       if (line.version.load(std::memory_order_relaxed) == before) return;
     }
@@ -68,7 +54,7 @@ inline void end_write(detail::Line& line) noexcept {
 
 inline void copy_in(detail::Line& line, std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
   begin_write(line);
-  racy_copy(into, from, bytes);
+  base::racy_copy(into, from, bytes);
   end_write(line);
 }
 

@@ -16,7 +16,6 @@ namespace atoll::runtime {
 using coherence::Cold;
 using coherence::Message;
 using coherence::Protocol;
-using detail::HotWord;
 using detail::kReadable;
 using detail::Line;
 using wire::Kind;
@@ -103,14 +102,14 @@ void Runtime::send(const LineRef& ref, NodeId to, const Message& message) {
 }
 
 void Runtime::send_line(const LineRef& ref, NodeId to, std::uint32_t slot, const Message& message) {
-  fabric_->write_slot(to, slot, ref.word->byte_at(ref.address));
+  fabric_->write_slot(to, slot, ref.hot.byte_at(ref.address));
   counters_->lines_sent.add();
   counters_->bytes_sent.add(options_.line_bytes);
   send(ref, to, message);
 }
 
 void Runtime::send_home(const LineRef& ref, const Message& message) {
-  fabric_->write_home(ref.home(), ref.address.offset(), ref.word->byte_at(ref.address));
+  fabric_->write_home(ref.home(), ref.address.offset(), ref.hot.byte_at(ref.address));
   counters_->lines_sent.add();
   counters_->bytes_sent.add(options_.line_bytes);
   send(ref, ref.home(), message);
@@ -118,53 +117,68 @@ void Runtime::send_home(const LineRef& ref, const Message& message) {
 
 // ---- taking a line from this node's threads ----
 
-/// One line. A line that keeps being taken away is fenced, for a barrier may cost microseconds.
+/// One line. Readers are told; writers are waited for. A line that keeps being taken from its writers is fenced, for a
+/// barrier may cost microseconds.
 void Runtime::quiesce(const LineRef& ref) {
-  const bool fenced = ref.word->fenced();
+  threads_.tell_readers();
+  if (ref.line->use != Line::kWritten) return;
+  const bool fenced = ref.hot.fenced();
   if (!fenced) {
     threads_.barrier();
     counters_->barriers_issued.add();
   }
-  wait_until_unused(ref);
+  const GlobalAddress lines[] = {ref.address};
+  threads_.wait_for_writers(lines);
   ref.line->bias = std::uint8_t(std::min<int>(ref.line->bias + kBiasStep, kBiasLimit));
-  if (!fenced && ref.line->bias >= kBiasLimit) ref.word->set_fenced(true);
-  counters_->invalidations.add();
+  if (!fenced && ref.line->bias >= kBiasLimit) ref.hot.set_fenced(true);
 }
 
 /// A fenced line that was hit many times, or is evicted: it may calm down. Slowly, for the barrier that a line needs
 /// which is not fenced costs as much as a hundred fences.
 void Runtime::calm(const LineRef& ref) {
   if (ref.line->bias > 0) --ref.line->bias;
-  if (ref.line->bias == 0 && ref.word->fenced() && threads_.has_barrier()) ref.word->set_fenced(false);
+  if (ref.line->bias == 0 && ref.hot.fenced() && threads_.has_barrier()) ref.hot.set_fenced(false);
 }
 
-void Runtime::wait_until_unused(const LineRef& ref) {
-  const HotWord* lines[] = {ref.word};
-  threads_.wait_until_unused(lines);
+/// For many lines whose access was lowered: all readers are told at once, and one barrier serves all writers.
+void Runtime::quiesce_all(std::span<const LineRef> refs) {
+  bool barrier = false;
+  std::vector<GlobalAddress>& written = written_;
+  written.clear();
+  for (const LineRef& ref : refs) {
+    if (ref.line->use == Line::kWritten) {
+      written.push_back(ref.address);
+      barrier = barrier || !ref.hot.fenced();
+    }
+  }
+  threads_.tell_readers();
+  if (barrier) {
+    threads_.barrier();
+    counters_->barriers_issued.add();
+  }
+  if (!written.empty()) threads_.wait_for_writers(written);
 }
 
-/// Before a batch of messages is worked on: one barrier for all the lines that runs of them will take away. (Single
-/// lines are left to `quiesce`, which learns from them.)
+/// Before a batch of messages is worked on: the lines that runs of them will take away. (Single lines are left to
+/// `quiesce`, which learns from them.)
 void Runtime::withdraw_for(std::span<const wire::Message> messages) {
-  std::array<const HotWord*, kBatch * wire::kMaxRun> taken;
-  std::size_t count = 0;
+  std::vector<LineRef>& taken = victims_;
+  taken.clear();
   for (const wire::Message& message : messages) {
     if (!takes_away(message.kind) || message.count == 1) continue;
     const bool to_read = message.kind == Kind::kGetShared || message.kind == Kind::kForwardShared;
-    const std::uint8_t level = to_read ? Line::kReadOnly : Line::kUnused;
+    const std::uint8_t left = to_read ? Line::kRead : Line::kUnused;
     for (std::uint8_t i = 0; i < message.count; ++i) {
       const LineRef ref = lines_->ref(GlobalAddress(message.line) + std::int64_t(i) * options_.line_bytes);
       // A lock keeps the line here whatever we do; fenced lines need no barrier.
-      if (ref.line->quiet >= level || ref.word->fenced() || ref.line->lock.load() != 0) continue;
-      ref.word->set_access(ref.word->access() & (to_read ? kReadable : 0));
-      ref.line->quiet = level;
-      taken[count++] = ref.word;
+      if (ref.line->use <= left || ref.hot.fenced() || ref.line->lock.load() != 0) continue;
+      ref.hot.set_access(ref.hot.access() & (to_read ? kReadable : 0));
+      taken.push_back(ref);
     }
   }
-  if (count == 0) return;
-  threads_.barrier();
-  counters_->barriers_issued.add();
-  threads_.wait_until_unused({taken.data(), count});
+  if (taken.empty()) return;
+  quiesce_all(taken);
+  for (const LineRef& ref : taken) ref.line->use = ref.hot.access() != 0 ? Line::kRead : Line::kUnused;
 }
 
 // ---- cache slots ----
@@ -182,7 +196,7 @@ bool Runtime::take_slot(const LineRef& ref) {
   }
   ref.line->slot = slot + 1;
   ref.line->lives = 0;
-  ref.word->set_bytes(ref.address, segment_.cache() + std::uint64_t(slot) * options_.line_bytes);
+  ref.hot.set_bytes(ref.address, segment_.cache() + std::uint64_t(slot) * options_.line_bytes);
   counters_->cache_lines_used.set(slots_->used());
   return true;
 }
@@ -203,8 +217,6 @@ void Runtime::release_slot(const LineRef& ref) noexcept {
 std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
   evicting_ = true;
   std::vector<LineRef> victims;
-  std::vector<const HotWord*> words;
-  bool barrier = false;
   std::uint32_t slot = slots_->random_slot();
   const std::uint32_t most = std::min(2 * slots_->size(), 16 * kEvictBatch);
   for (std::uint32_t seen = 0; seen < most && victims.size() < wanted; ++seen) {
@@ -214,27 +226,21 @@ std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
     const LineRef ref = lines_->ref(address);
     const bool locked = !coherence::lock_fits(ref.line->lock.load(std::memory_order_relaxed), true);
     if (locked || ref.line->cold != 0 || !Protocol::is_quiet(ref)) continue;
-    if (ref.word->access() != 0) {
-      if (!threads_.is_recent(ref.word)) ref.word->set_access(0);
+    if (ref.hot.access() != 0) {
+      ref.hot.set_access(0);
       continue;
     }
-    if (!words.empty() && words.front() == ref.word) break;  // once around
+    if (!victims.empty() && victims.front().address == ref.address) break;  // once around
     if ((ref.line->lives & ~Line::kFetchedAhead) != 0 && seen < most / 2) {
       --ref.line->lives;
       continue;
     }
-    barrier = barrier || (ref.line->quiet != Line::kUnused && !ref.word->fenced());
     victims.push_back(ref);
-    words.push_back(ref.word);
   }
-  if (barrier) {
-    threads_.barrier();
-    counters_->barriers_issued.add();
-  }
-  threads_.wait_until_unused(words);
+  if (!victims.empty()) quiesce_all(victims);
   std::uint32_t started = 0;
   for (const LineRef& ref : victims) {
-    ref.line->quiet = Line::kUnused;
+    ref.line->use = Line::kUnused;
     calm(ref);
     const bool dirty = ref.state() == coherence::CacheState::kDirty;
     if (!protocol_.evict(ref)) continue;  // a thread has locked it in between
@@ -278,7 +284,7 @@ void Runtime::retry_starved() {
 
 void Runtime::perform(const LineRef& ref, coherence::Op& op) {
   auto& task = static_cast<Task&>(op);
-  std::byte* const bytes = ref.word->byte_at(task.address);
+  std::byte* const bytes = ref.hot.byte_at(task.address);
   switch (task.action) {
     case Action::kNone: break;
     case Action::kCopyOut:
@@ -299,11 +305,16 @@ void Runtime::perform(const LineRef& ref, coherence::Op& op) {
     case Action::kExchange:
     case Action::kCompareExchange: task.value = read_modify_write(bytes, task); break;
     case Action::kCall: {
-      // The function must be alone with the bytes: no hit gets in while it runs.
-      ref.word->set_access(0);
+      // The function must be alone with the bytes: no hit gets in while it runs. It works on a copy, aligned as the
+      // original is, so that one that throws changes nothing.
+      ref.hot.set_access(0);
       quiesce(ref);
+      alignas(64) std::array<std::byte, 64 + 4096> room;
+      std::byte* const copy = room.data() + task.address.offset() % 64;
+      base::racy_copy(copy, bytes, task.bytes);
       try {
-        (*task.function)({bytes, task.bytes}, task.arguments);
+        (*task.function)({copy, task.bytes}, task.arguments);
+        base::racy_copy(bytes, copy, task.bytes);
       } catch (const std::exception& error) {
         spdlog::error("a function for atomic() threw: {}", error.what());
         task.code_from_function = Errc::kInvalidArgument;
@@ -406,9 +417,7 @@ const char* Runtime::find_presumption(const wire::Message& message, NodeId from)
 void Runtime::prefetch_for(const wire::Message& message) const {
   if (!wire::is_line_kind(message.kind)) return;
   const GlobalAddress address(message.line);
-  const detail::Found found = detail::find_line(lines_->table(), address.bits());
-  __builtin_prefetch(found.line, 1);
-  __builtin_prefetch(found.word, 1);
+  __builtin_prefetch(detail::find_line(lines_->table(), address.bits()), 1);
   if (address.node() != self_) return;
   lines_->prefetch_directory(address);
   if (message.kind != Kind::kGetShared && message.kind != Kind::kGetExclusive) return;
@@ -426,6 +435,9 @@ void Runtime::dispatch(const wire::Message& message, NodeId from) {
       case Kind::kFreeReply: return handle_reply(message, from);
       default: return handle_barrier(message, from);  // BarrierArrive, BarrierRelease, Leaving
     }
+  }
+  if (message.kind == Kind::kInvalidate || message.kind == Kind::kForwardExclusive) {
+    counters_->invalidations.add(message.count);
   }
   for (std::uint8_t i = 0; i < message.count; ++i) {
     const LineRef ref = lines_->ref(GlobalAddress(message.line) + std::int64_t(i) * options_.line_bytes);

@@ -7,7 +7,6 @@
 namespace atoll::runtime {
 
 using coherence::OpKind;
-using detail::HotWord;
 using detail::kReadable;
 using detail::kWritable;
 using detail::Line;
@@ -16,14 +15,14 @@ namespace {
 
 /// Takes the lock if nobody waits for it and the permission is here. `left_waiters`: somebody began to wait for the
 /// word while we held it for a moment in vain; they must be told.
-bool lock_hit(Line& line, const HotWord& hot, bool exclusive, bool* left_waiters) noexcept {
+bool lock_hit(Line& line, bool exclusive, bool* left_waiters) noexcept {
   std::uint32_t word = line.lock.load(std::memory_order_relaxed);
   do {
     if ((word & detail::kLockWaiters) != 0 || !coherence::lock_fits(word, exclusive)) return false;
   } while (!line.lock.compare_exchange_weak(word, exclusive ? word | detail::kLockWriter : word + 1,
                                             std::memory_order_seq_cst));
   // The lock pins the line from here on, if we have it at all: who takes a line away looks at the word first.
-  if ((hot.access() & (exclusive ? kWritable : kReadable)) != 0) return true;
+  if ((line.access.load(std::memory_order_seq_cst) & (exclusive ? kWritable : kReadable)) != 0) return true;
   *left_waiters = coherence::drop_lock(line.lock, exclusive);
   return false;
 }
@@ -37,10 +36,9 @@ OpKind op_for(LockMode mode, bool is_try) noexcept {
 
 Status Runtime::lock_line(ThreadState& thread, GlobalAddress address, LockMode mode, bool is_try) {
   const bool exclusive = mode == LockMode::kWrite;
-  const detail::Found found = detail::find_line(lines_->table(), address.bits());
-  Line& line = *found.line;
+  Line& line = *detail::find_line(lines_->table(), address.bits());
   bool left_waiters = false;
-  if (lock_hit(line, *found.word, exclusive, &left_waiters)) return {};
+  if (lock_hit(line, exclusive, &left_waiters)) return {};
   if (left_waiters) tell_unlocked(address);
   // The thread's own locks: a second read lock of a line needs no turn; anything else would wait for itself.
   if (const HeldLock* held = lock_over(thread, address); held != nullptr) {
@@ -64,7 +62,7 @@ Status Runtime::lock_line(ThreadState& thread, GlobalAddress address, LockMode m
 }
 
 void Runtime::unlock_line(GlobalAddress address, LockMode mode) {
-  Line& line = *detail::find_line(lines_->table(), address.bits()).line;
+  Line& line = *detail::find_line(lines_->table(), address.bits());
   if (coherence::drop_lock(line.lock, mode == LockMode::kWrite)) tell_unlocked(address);
 }
 
@@ -77,12 +75,12 @@ void Runtime::tell_unlocked(GlobalAddress address) {
 
 Status Runtime::lock(GlobalAddress address, std::uint64_t bytes, LockMode mode, bool is_try) {
   ThreadState& thread = threads_.current();
-  const detail::Found found = detail::find_line(lines_->table(), address.bits());
-  const std::uint64_t room = options_.line_bytes - (address.bits() - found.base);
-  const bool one_line = found.word != nullptr && bytes - 1 < room && address;  // 0 bytes are more than any room
+  Line* const line = detail::find_line(lines_->table(), address.bits());
+  const std::uint64_t room = options_.line_bytes - (address.bits() & (options_.line_bytes - 1));
+  const bool one_line = line != nullptr && bytes - 1 < room && address;  // 0 bytes are more than any room
   bool left_waiters = false;
   if (one_line && thread.pending_writes.load(std::memory_order_acquire) == 0 &&
-      lock_hit(*found.line, *found.word, mode == LockMode::kWrite, &left_waiters)) [[likely]] {
+      lock_hit(*line, mode == LockMode::kWrite, &left_waiters)) [[likely]] {
     thread.held.push_back({address, bytes, mode});
     return {};
   }
@@ -115,10 +113,11 @@ Status Runtime::unlock(GlobalAddress address, std::uint64_t bytes) {
   if (!thread.held.empty() && matches(thread.held.back()) && bytes <= options_.line_bytes &&
       thread.pending_writes.load(std::memory_order_acquire) == 0) [[likely]] {
     const LockMode mode = thread.held.back().mode;
-    const detail::Found line = detail::find_line(lines_->table(), address.bits());
-    if (address.bits() - line.base + bytes <= options_.line_bytes) {  // the lock taken last, of one line
+    Line& line = *detail::find_line(lines_->table(), address.bits());
+    if ((address.bits() & (options_.line_bytes - 1)) + bytes <=
+        options_.line_bytes) {  // the lock taken last, of one line
       thread.held.pop_back();
-      if (coherence::drop_lock(line.line->lock, mode == LockMode::kWrite)) tell_unlocked(address);
+      if (coherence::drop_lock(line.lock, mode == LockMode::kWrite)) tell_unlocked(address);
       return {};
     }
   }

@@ -14,10 +14,8 @@ std::unique_ptr<runtime::Runtime> join_cluster(const Options& options) {
 
 }  // namespace
 
-Node::Node(const Options& options)
-    : runtime_(join_cluster(options)), fence_writes_(options.consistency == Consistency::kSc) {}
-Node::Node(std::unique_ptr<runtime::Runtime> runtime)
-    : runtime_(std::move(runtime)), fence_writes_(runtime_->options().consistency == Consistency::kSc) {}
+Node::Node(const Options& options) : runtime_(join_cluster(options)) {}
+Node::Node(std::unique_ptr<runtime::Runtime> runtime) : runtime_(std::move(runtime)) {}
 Node::~Node() = default;
 Node::Node(Node&&) noexcept = default;
 Node& Node::operator=(Node&&) noexcept = default;

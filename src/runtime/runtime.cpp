@@ -23,6 +23,7 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
   nodes_ = membership_->count();
   epoch_ = membership_->epoch();
   segment_ = memory::Segment::create(options_, nodes_);
+  segment_.join_cache_pages();
   segment_.populate_cache();
   counters_ = &segment_.header().counters;
   allocator_ = std::make_unique<memory::Allocator>(segment_.memory_bytes(), options_.line_bytes);
@@ -57,11 +58,9 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
     most_slots = std::max(most_slots, std::uint32_t(mapped.cache_bytes() / options_.line_bytes));
   }
   for (NodeId node = 0; node < nodes_; ++node) extents[node].memory_bytes = memory_bytes_[node];
-  if (!threads_.owns_globals()) own_homes_ = std::make_unique<detail::Home[]>(65536);
   lines_ = std::make_unique<memory::LineMap>(self_, options_.line_bytes, extents, segment_.memory(),
-                                             segment_.directory(), !threads_.has_barrier(),
-                                             own_homes_ != nullptr ? own_homes_.get() : detail::g_homes);
-  threads_.set_line_mask(options_.line_bytes - 1);
+                                             segment_.directory(), !threads_.has_barrier());
+  threads_.set_table(lines_->table(), options_.consistency == Consistency::kSc);
   limits_ = {nodes_, self_, epoch_, options_.line_bytes, most_slots, memory_bytes_.data()};
   {
     base::MutexLock lock(mutex_);
@@ -70,7 +69,10 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
   }
   spdlog::info("node {} of {}: transport shm (all nodes on this host), memory {}, cache {}, lines of {} B, {}, {}",
                self_, nodes_, base::format_bytes(segment_.memory_bytes()), base::format_bytes(segment_.cache_bytes()),
-               options_.line_bytes, segment_.huge() ? "huge pages" : "small pages (no pool of huge pages is left)",
+               options_.line_bytes,
+               segment_.huge()         ? "huge pages"
+               : segment_.huge_cache() ? "huge pages for the cache"
+                                       : "small pages (the system gives no huge ones)",
                threads_.has_barrier() ? "membarrier" : "fenced accesses (no membarrier)");
   if (nodes_ > 1) service_ = std::thread([this] { serve_forever(); });
 }

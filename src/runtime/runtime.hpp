@@ -94,9 +94,9 @@ class Runtime final : private coherence::Env {
   // ---- engine.cpp: progress ----
   std::uint32_t progress() ATOLL_REQUIRES(mutex_);
   void flush() ATOLL_REQUIRES(mutex_);
-  void wait_until_unused(const LineRef& ref);
   void calm(const LineRef& ref) ATOLL_REQUIRES(mutex_);
-  void count_hit(ThreadState& thread, GlobalAddress address);
+  void count_write_hit(ThreadState& thread, GlobalAddress address);
+  void quiesce_all(std::span<const LineRef> refs) ATOLL_REQUIRES(mutex_);
   void withdraw_for(std::span<const wire::Message> messages) ATOLL_REQUIRES(mutex_);
   void prefetch_for(const wire::Message& message) const;
   [[nodiscard]] const char* find_presumption(const wire::Message& message, NodeId from) const noexcept;
@@ -129,7 +129,6 @@ class Runtime final : private coherence::Env {
                      std::uint64_t* taken);
   Status write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes);
   void read_ahead(ThreadState& thread, GlobalAddress first, std::uint64_t end) ATOLL_REQUIRES(mutex_);
-  void remember(ThreadState& thread, GlobalAddress address);
   void abandon_writes(ThreadState& thread, Errc why);
   Status zero(GlobalAddress address, std::uint64_t bytes);
 
@@ -164,7 +163,6 @@ class Runtime final : private coherence::Env {
   std::vector<memory::Segment> peer_segments_;  // [self_] is empty
   std::vector<std::uint64_t> memory_bytes_;     // per node
   ThreadRegistry threads_;
-  std::unique_ptr<detail::Home[]> own_homes_;  // where detail::g_homes belongs to another node of the process
   std::unique_ptr<memory::LineMap> lines_;
   std::unique_ptr<fabric::Fabric> fabric_;
   wire::Limits limits_;
@@ -178,6 +176,8 @@ class Runtime final : private coherence::Env {
   std::unique_ptr<memory::Allocator> allocator_;
   std::unique_ptr<WritePool> writes_;
   std::vector<GlobalAddress> starved_ ATOLL_GUARDED_BY(mutex_);  // lines that wait for a slot
+  std::vector<LineRef> victims_ ATOLL_GUARDED_BY(mutex_);        // scratch of withdraw_for
+  std::vector<GlobalAddress> written_ ATOLL_GUARDED_BY(mutex_);  // scratch of quiesce_all
   bool evicting_ ATOLL_GUARDED_BY(mutex_) = false;
   std::uint32_t returning_ ATOLL_GUARDED_BY(mutex_) = 0;  // dirty lines given back whose slots are not free yet
   std::uint32_t fruitless_ ATOLL_GUARDED_BY(mutex_) = 0;  // searches for a slot in a row that found none

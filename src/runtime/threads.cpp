@@ -11,18 +11,16 @@
 #include "base/log.hpp"
 
 namespace atoll::detail {
-constinit Home g_homes[65536];  // in memory that takes no room before it is used
 constinit thread_local ThreadSlot t_slot;
 }  // namespace atoll::detail
 
 namespace atoll::runtime {
 namespace {
 
-/// The thread hits nothing any more, neither through its memo nor through the table.
+/// The thread has no inlined hits any more.
 void close(detail::ThreadSlot& slot) noexcept {
-  slot.guard.store(detail::ThreadSlot::kClosed, std::memory_order_relaxed);
-  slot.base.store(detail::ThreadSlot::kNoBase, std::memory_order_relaxed);
-  slot.word.store(nullptr, std::memory_order_relaxed);
+  __atomic_store_n(&slot.read_limit, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot.write_limit, 0, __ATOMIC_RELAXED);
 }
 
 int membarrier(int command) noexcept {
@@ -35,7 +33,6 @@ struct Living {
   base::Mutex mutex;
   std::vector<ThreadRegistry*> registries ATOLL_GUARDED_BY(mutex);
   std::uint64_t made ATOLL_GUARDED_BY(mutex) = 0;
-  bool globals_taken ATOLL_GUARDED_BY(mutex) = false;
 };
 Living& living() {
   static auto* instance = new Living;
@@ -71,7 +68,6 @@ ThreadRegistry::ThreadRegistry() : has_barrier_(membarrier(MEMBARRIER_CMD_REGIST
   if (!has_barrier_) spdlog::info("membarrier(2) is not used: every access fences");
   base::MutexLock lock(living().mutex);
   number_ = ++living().made;
-  owns_globals_ = !std::exchange(living().globals_taken, true);
   living().registries.push_back(this);
 }
 
@@ -79,11 +75,9 @@ ThreadRegistry::~ThreadRegistry() {
   base::MutexLock lock(living().mutex);
   auto& registries = living().registries;
   registries.erase(std::find(registries.begin(), registries.end(), this));
-  if (owns_globals_) living().globals_taken = false;
 }
 
 void ThreadRegistry::forget_lines() noexcept {
-  if (!owns_globals_) return;
   base::MutexLock lock(mutex_);
   for (const auto& thread : threads_) {
     close(*thread->slot);
@@ -104,8 +98,11 @@ ThreadState& ThreadRegistry::enter() {
     t_exit.places.push_back({number_, t_state});
   }
   close(slot);
-  slot.key = ~line_mask_ | 7;
-  if (owns_globals_) slot.guard.store(7, std::memory_order_relaxed);
+  if (table_.is_hot) {
+    const std::uint64_t limit = (table_.nodes << GlobalAddress::kNodeShift) / 8;
+    __atomic_store_n(&slot.read_limit, limit, __ATOMIC_RELAXED);
+    __atomic_store_n(&slot.write_limit, fence_writes_ ? 0 : limit, __ATOMIC_RELAXED);
+  }
   t_number = number_;
   return *t_state;
 }
@@ -148,22 +145,22 @@ void ThreadRegistry::barrier() const noexcept {
   if (has_barrier_) membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
-void ThreadRegistry::wait_until_unused(std::span<const detail::HotWord* const> lines) {
+void ThreadRegistry::wait_for_writers(std::span<const GlobalAddress> lines) {
   base::MutexLock lock(mutex_);
   for (const auto& thread : threads_) {
     // An access takes nanoseconds; a thread that was preempted inside one needs the CPU more than we do.
     while (true) {
-      const detail::HotWord* used = thread->slot->hazard.load(std::memory_order_seq_cst);
-      if (used == nullptr || std::find(lines.begin(), lines.end(), used) == lines.end()) break;
+      const std::uint64_t written = __atomic_load_n(&thread->slot->hazard, __ATOMIC_SEQ_CST);
+      const GlobalAddress line(written >> table_.line_shift << table_.line_shift);
+      if (written == 0 || std::find(lines.begin(), lines.end(), line) == lines.end()) break;
       ::sched_yield();
     }
   }
 }
 
-bool ThreadRegistry::is_recent(const detail::HotWord* line) {
+void ThreadRegistry::tell_readers() {
   base::MutexLock lock(mutex_);
-  return std::any_of(threads_.begin(), threads_.end(),
-                     [&](const auto& thread) { return thread->slot->word.load(std::memory_order_relaxed) == line; });
+  for (const auto& thread : threads_) __atomic_store_n(&thread->slot->told, 1, __ATOMIC_SEQ_CST);
 }
 
 void ThreadRegistry::for_each(const std::function<void(ThreadState&)>& f) {

@@ -1,4 +1,4 @@
-// The threads of a node: who they are, and how to be sure that none of them is inside a line.
+// The threads of a node: who they are, and how to be sure that none of them is writing a line.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace atoll::runtime {
 
-/// Thread-safety: every method may be called from any thread; `wait_until_unused` and `barrier` by one at a time.
+/// Thread-safety: every method may be called from any thread; `wait_for_writers` and `barrier` by one at a time.
 /// Invariants:
 ///   1. Every thread whose hazard slot may name a line of this node is in the list, until it exits.
 ///   2. A ThreadState is never freed before the registry: who completes a thread's operation may still be about to
@@ -24,10 +24,11 @@ class ThreadRegistry {
   ThreadRegistry();
   ~ThreadRegistry();
 
-  /// Is this the node whose lines stand in detail::g_homes? The first of a process is.
-  [[nodiscard]] bool owns_globals() const noexcept { return owns_globals_; }
-  /// How large the lines are. REQUIRES: called once, before `current`.
-  void set_line_mask(std::uint64_t line_mask) noexcept { line_mask_ = line_mask; }
+  /// Where the lines are, and whether every write must fence. REQUIRES: called once, before `current`.
+  void set_table(const detail::LineTable& table, bool fence_writes) noexcept {
+    table_ = table;
+    fence_writes_ = fence_writes;
+  }
   /// The calling thread, registered if it was not yet.
   ThreadState& current() {
     if (t_number == number_) [[likely]]
@@ -42,9 +43,9 @@ class ThreadRegistry {
   void barrier() const noexcept;
   /// Returns when no hazard slot names one of the lines. REQUIRES: their access was lowered, and a barrier issued (or
   /// the lines are fenced).
-  void wait_until_unused(std::span<const detail::HotWord* const> lines);
-  /// Is the line some thread's last one? A hint, for eviction.
-  [[nodiscard]] bool is_recent(const detail::HotWord* line);
+  void wait_for_writers(std::span<const GlobalAddress> lines);
+  /// Readers that are at it now will read again. REQUIRES: the access was lowered.
+  void tell_readers();
   void for_each(const std::function<void(ThreadState&)>& f);
   /// Hits counted by all threads, those that have exited included.
   [[nodiscard]] std::uint64_t hits();
@@ -57,9 +58,9 @@ class ThreadRegistry {
   ThreadState& add(detail::ThreadSlot& slot);
   void remove(ThreadState& state) noexcept;
 
-  std::uint64_t line_mask_ = 0;
+  detail::LineTable table_;
+  bool fence_writes_ = false;
   std::uint64_t number_ = 0;  // unlike the address, never used again; 0 is none
-  bool owns_globals_ = false;
   bool has_barrier_;
   base::Mutex mutex_;
   std::vector<std::unique_ptr<ThreadState>> threads_ ATOLL_GUARDED_BY(mutex_);

@@ -38,7 +38,7 @@ struct WordOf<8> {
 template <typename T>
 inline T load_word(const std::byte* at) noexcept {
   using Word = typename WordOf<sizeof(T)>::type;
-  const Word word = __atomic_load_n(reinterpret_cast<const Word*>(at), __ATOMIC_RELAXED);
+  const Word word = load_shared(*reinterpret_cast<const Word*>(at));
   T value;
   std::memcpy(static_cast<void*>(&value), &word, sizeof(T));  // void*: T may have constructors, as global_ptr has
   return value;
@@ -49,93 +49,126 @@ inline void store_word(std::byte* at, const T& value) noexcept {
   using Word = typename WordOf<sizeof(T)>::type;
   Word word;
   std::memcpy(&word, &value, sizeof(T));
-  __atomic_store_n(reinterpret_cast<Word*>(at), word, __ATOMIC_RELEASE);
+  store_shared(*reinterpret_cast<Word*>(at), word);
 }
 
-inline void count_hit(ThreadSlot& slot) noexcept {
+inline void count_hits(ThreadSlot& slot, std::uint64_t hits) noexcept {
 #ifdef ATOLL_TSAN
-  __atomic_store_n(&slot.hits, slot.hits + 1, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot.hits, slot.hits + hits, __ATOMIC_RELAXED);
 #else
-  slot.hits += 1;  // one instruction; who reads it meanwhile gets a guess
+  slot.hits += hits;  // one instruction; who reads it meanwhile gets a guess
 #endif
 }
 
-/// The line that holds an address; `word` is nullptr when no node has such memory.
-struct Found {
-  HotWord* word = nullptr;
-  Line* line = nullptr;
-  std::uint64_t base = 0;  // address of the line's first byte
-};
-inline Found find_line(const LineTable& table, std::uint64_t address) noexcept {
-  // The kind bits stand above the offset: an address that is not memory is beyond every home's end.
-  const Home& home = table.homes[address >> GlobalAddress::kNodeShift];
-  if (address >= home.end) [[unlikely]]
-    return {};
-  return {home.word_of(address), home.line_of(address), address & ~table.line_mask};
+/// Inlined hits are counted by a sample: one block of 512 bytes in 64 stands for the others. A counter that every
+/// access bumps would cost more than the rest of the access.
+inline void sample_hit(ThreadSlot& slot, std::uint64_t address) noexcept {
+  constexpr std::uint64_t kBlocks = 64;
+  if ((address & (kBlocks - 1) << 9) == 0) [[unlikely]]
+    count_hits(slot, kBlocks);
 }
 
-/// Runs `use(bytes)` under the hazard if the line grants `Need` plainly; false when it does not.
-template <std::uint8_t Need, typename Use>
-inline bool use_plain_line(ThreadSlot& slot, const HotWord* line, std::uint64_t address, Use&& use) noexcept {
-  enter_hazard(slot, line);
-  const std::uint64_t word = line->load();
-  const bool granted = (word & Need) != 0;
-  if (granted) [[likely]]
-    use(HotWord::byte_at(word, address));
-  leave_hazard(slot);
-  return granted;
+/// The line that holds an address, nullptr when no node has such memory.
+inline Line* find_line(const LineTable& table, std::uint64_t address) noexcept {
+  const std::uint64_t node =
+      address >> GlobalAddress::kNodeShift;  // with the kind above it: what is no memory is no node
+  const std::uint64_t offset = address & GlobalAddress::kOffsetMask;
+  if (node >= table.nodes || offset >= table.bytes[node]) [[unlikely]]
+    return nullptr;
+  return table.lines[node] + (offset >> table.line_shift);
 }
 
-/// The same for fenced lines too. Not for the inlined path: they are rare, and it is better short.
-template <std::uint8_t Need, typename Use>
-inline bool use_line(ThreadSlot& slot, const HotWord* line, std::uint64_t address, Use&& use) noexcept {
-  if (use_plain_line<Need>(slot, line, address, use)) return true;
-  if (!line->fenced()) return false;
-  enter_hazard_fenced(slot, line);
-  const std::uint64_t word = line->load();
-  const bool granted = (HotWord::access_of(word) & Need) != 0;
-  if (granted) use(HotWord::byte_at(word, address));
-  leave_hazard(slot);
-  return granted;
+/// An array of hot words. The compiler is told where it stands but not the number, or it would add that to every index
+/// instead of keeping it in a register.
+template <std::uint64_t At>
+inline const HotWord* hot_words() noexcept {
+  const HotWord* words = reinterpret_cast<const HotWord*>(At);
+  asm("" : "+r"(words));
+  return words;
 }
 
-/// The next plain access of this thread to the line needs no walk.
-inline void remember_line(ThreadSlot& slot, const HotWord* line, std::uint64_t base) noexcept {
-  slot.word.store(line, std::memory_order_relaxed);
-  slot.base.store(base, std::memory_order_relaxed);
+/// The index of an address's hot word, or kNoWord when the access is not aligned or not to any node's memory. One
+/// comparison says both: the bits that must be zero are rotated to the top, where they make the number too large.
+inline constexpr std::uint64_t kNoWord = ~std::uint64_t{0};
+template <std::size_t Bytes>
+inline std::uint64_t word_index(std::uint64_t limit, std::uint64_t address) noexcept {
+  constexpr int kShift = std::countr_zero(Bytes);
+  const std::uint64_t rotated = std::rotr(address, kShift);
+  if (rotated >= limit << (3 - kShift)) [[unlikely]]
+    return kNoWord;
+  return rotated >> (kHotShift - kShift);
 }
 
-/// The walk through the table for a line other than the last one.
+// ---- reading: no store at all ----
+//
+// A reader leaves no trace. It loads the line's word, the bytes, and then looks whether it was told meanwhile that some
+// line was taken away; if so it reads again by the slow path. The bytes of every line that was ever granted stay mapped
+// as long as the node lives, so what is loaded in vain is rubbish at worst, and thrown away.
+
+/// One aligned read of 1, 2, 4 or 8 bytes. False: not a hit, take the slow path.
 ///
 /// How few instructions this is decides the speed of random access: it sets how many misses of the processor's own
 /// caches are under way at once.
-template <std::uint8_t Need, std::size_t Bytes, typename Use>
-inline bool hit_by_table(ThreadSlot& slot, std::uint64_t base, std::uint64_t address, Use&& use) noexcept {
-  const std::uint64_t guard = slot.guard.load(std::memory_order_relaxed) >> std::countr_zero(8 / Bytes);
-  const Home& home = g_homes[address >> GlobalAddress::kNodeShift];
-  if (address >= home.end || (address & guard) != 0) [[unlikely]]
+template <typename T>
+inline bool read_hit(std::uint64_t address, T& value) noexcept {
+  ThreadSlot& slot = t_slot;
+  const std::uint64_t index = word_index<sizeof(T)>(slot.read_limit, address);
+  if (index == kNoWord) [[unlikely]]
     return false;
-  const HotWord* line = home.word_of(address);
-  if (!use_plain_line<Need>(slot, line, address, use)) [[unlikely]]
+  const std::uint64_t distance = load_shared(hot_words<kHotReadsAt>()[index]);
+  if (distance == 0) [[unlikely]]
     return false;
-  // Hits are counted when a thread turns to another line, not at every access: a counter in memory is a chain of
-  // store-to-load forwardings, several times as long as the access itself.
-  count_hit(slot);
-  remember_line(slot, line, base);
+  value = load_word<T>(reinterpret_cast<const std::byte*>(distance + address));
+  if (load_shared(slot.told) != 0) [[unlikely]]
+    return false;
+  sample_hit(slot, address);
   return true;
 }
 
-/// One aligned access of 1, 2, 4 or 8 bytes. False: not a hit, take the slow path.
-template <std::uint8_t Need, std::size_t Bytes, typename Use>
-inline bool hit(std::uint64_t address, Use&& use) noexcept {
+/// A read of any size: runs `copy(bytes)`; false when the line is not readable or went away meanwhile.
+template <typename Copy>
+inline bool read_line(ThreadSlot& slot, const Line& line, GlobalAddress address, Copy&& copy) noexcept {
+  // An exchange: what is loaded after it is no older than what we are told from now on.
+  if (load_shared(slot.told) != 0) __atomic_exchange_n(&slot.told, 0, __ATOMIC_SEQ_CST);
+  if ((line.access.load(std::memory_order_acquire) & kReadable) == 0) return false;
+  copy(line.byte_at(address));
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return load_shared(slot.told) == 0;
+}
+
+// ---- writing: under a hazard, because what was written cannot be taken back ----
+
+/// One aligned write of 1, 2, 4 or 8 bytes. False: not a hit, take the slow path.
+template <typename T>
+inline bool write_hit(std::uint64_t address, const T& value) noexcept {
   ThreadSlot& slot = t_slot;
-  // One comparison for "within the line" and "aligned": the key keeps the low bits that must be zero.
-  const std::uint64_t key = Bytes == 8 ? slot.key : (slot.key & ~std::uint64_t{7}) | (Bytes - 1);
-  const std::uint64_t base = address & key;
-  if (base == slot.base.load(std::memory_order_relaxed)) [[likely]] {
-    return use_plain_line<Need>(slot, slot.word.load(std::memory_order_relaxed), address, use);
+  const std::uint64_t index = word_index<sizeof(T)>(slot.write_limit, address);
+  if (index == kNoWord) [[unlikely]]
+    return false;
+  enter_hazard(slot, address);
+  const std::uint64_t distance = load_shared(hot_words<kHotWritesAt>()[index]);
+  if (distance == 0) [[unlikely]] {
+    leave_hazard(slot);
+    return false;
   }
-  return hit_by_table<Need, Bytes>(slot, base, address, use);
+  store_word(reinterpret_cast<std::byte*>(distance + address), value);
+  leave_hazard(slot);
+  sample_hit(slot, address);
+  return true;
+}
+
+/// Runs `use(bytes)` under the hazard if the line may be written, fenced or not; false when it may not.
+template <typename Use>
+inline bool write_line(ThreadSlot& slot, const Line& line, GlobalAddress address, Use&& use) noexcept {
+  if (line.fenced.load(std::memory_order_relaxed)) {
+    enter_hazard_fenced(slot, address.bits());
+  } else {
+    enter_hazard(slot, address.bits());
+  }
+  const bool granted = (line.access.load(std::memory_order_seq_cst) & kWritable) != 0;
+  if (granted) use(line.byte_at(address));
+  leave_hazard(slot);
+  return granted;
 }
 
 }  // namespace atoll::detail

@@ -1,8 +1,7 @@
 #include "fabric/shm/shm_fabric.hpp"
 
-#include <cstring>
-
 #include "base/futex.hpp"
+#include "base/racy_copy.hpp"
 
 namespace atoll::fabric {
 namespace {
@@ -50,7 +49,7 @@ void ShmFabric::send(NodeId to, const wire::Message& message) {
 }
 
 void ShmFabric::write_slot(NodeId to, std::uint32_t slot, const std::byte* line) {
-  std::memcpy(peers_[to].parts.cache + std::uint64_t(slot) * line_bytes_, line, line_bytes_);
+  base::racy_copy(peers_[to].parts.cache + std::uint64_t(slot) * line_bytes_, line, line_bytes_);
 }
 
 void ShmFabric::prefetch_slot(NodeId to, std::uint32_t slot) noexcept {
@@ -59,7 +58,7 @@ void ShmFabric::prefetch_slot(NodeId to, std::uint32_t slot) noexcept {
 }
 
 void ShmFabric::write_home(NodeId to, std::uint64_t offset, const std::byte* line) {
-  std::memcpy(peers_[to].parts.memory + offset, line, line_bytes_);
+  base::racy_copy(peers_[to].parts.memory + offset, line, line_bytes_);
 }
 
 void ShmFabric::drain(Peer& peer) {

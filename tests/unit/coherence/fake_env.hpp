@@ -81,7 +81,7 @@ class LineTest : public ::testing::Test {
   LineTest(NodeId self, NodeId nodes) : env(self, nodes), protocol(env) {
     ref.address = GlobalAddress::make(0, 512);
     ref.line = &line;
-    ref.word = &word;
+    ref.hot = {line, nullptr, nullptr, 0};
     if (self == 0) ref.directory = &entry;
   }
   void TearDown() override {
@@ -114,11 +114,10 @@ class LineTest : public ::testing::Test {
     EXPECT_THAT(env.did, ::testing::IsEmpty());
     env.faults.clear();
   }
-  [[nodiscard]] std::uint8_t access() const { return word.access(); }
+  [[nodiscard]] std::uint8_t access() const { return ref.hot.access(); }
 
   FakeEnv env;
   Line line;
-  HotWord word;
   DirEntry entry;
   LineRef ref;
   Protocol protocol;

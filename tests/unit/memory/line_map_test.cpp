@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <utility>
 
 #include "atoll/detail/hit.hpp"
 
 namespace atoll::memory {
 namespace {
 
+using detail::HotLine;
 using detail::HotWord;
 
 constexpr std::uint32_t kLine = 512;
@@ -21,14 +23,12 @@ class LineMapTest : public testing::TestWithParam<bool> {
   };
   std::vector<Page> memory = std::vector<Page>(kMemory / 4096);
   std::vector<coherence::DirEntry> directory = std::vector<coherence::DirEntry>(kMemory / kLine);
-  std::unique_ptr<detail::Home[]> homes = std::make_unique<detail::Home[]>(65536);
   LineMap map{1,
               kLine,
               {{1 << 20}, {kMemory}, {2 << 20}},
               memory.front().bytes,
               reinterpret_cast<std::byte*>(directory.data()),
-              GetParam(),
-              homes.get()};
+              GetParam()};
 };
 INSTANTIATE_TEST_SUITE_P(Fenced, LineMapTest, testing::Bool());
 
@@ -47,7 +47,7 @@ TEST_P(LineMapTest, FindsNothingWhereThereIsNone) {
   for (const GlobalAddress address :
        {GlobalAddress::make(3, 64), GlobalAddress::make(0, 1 << 20), GlobalAddress::make(2, 2 << 20),
         GlobalAddress::make(1, 64, GlobalAddress::Kind::kFile), GlobalAddress(~std::uint64_t{0})}) {
-    EXPECT_EQ(detail::find_line(map.table(), address.bits()).word, nullptr) << address.to_string();
+    EXPECT_EQ(detail::find_line(map.table(), address.bits()), nullptr) << address.to_string();
   }
 }
 
@@ -58,9 +58,9 @@ TEST_P(LineMapTest, OwnLinesHaveDataAndADirectoryEntry) {
   EXPECT_TRUE(ref.is_home());
   EXPECT_EQ(ref.directory->state, coherence::DirState::kUnshared);
   EXPECT_EQ(ref.directory->owner, kNoNode);
-  EXPECT_EQ(ref.word->byte_at(at), memory.front().bytes + at.offset());
-  EXPECT_EQ(ref.word->access(), 0);  // nobody came for it yet
-  EXPECT_EQ(ref.word->fenced(), GetParam());
+  EXPECT_EQ(ref.hot.byte_at(at), memory.front().bytes + at.offset());
+  EXPECT_EQ(ref.hot.access(), 0);  // nobody came for it yet
+  EXPECT_EQ(ref.hot.fenced(), GetParam());
   EXPECT_EQ(map.ref(at + 100).line, ref.line);
   EXPECT_EQ(map.ref(at + kLine).line, ref.line + 1);
 }
@@ -68,56 +68,83 @@ TEST_P(LineMapTest, OwnLinesHaveDataAndADirectoryEntry) {
 TEST_P(LineMapTest, LinesOfOthersHaveNoDataUntilTheyHaveASlot) {
   const coherence::LineRef ref = map.ref(GlobalAddress::make(2, 4096));
   EXPECT_FALSE(ref.is_home());
-  EXPECT_FALSE(ref.word->has_bytes());
+  EXPECT_FALSE(ref.hot.has_bytes());
   EXPECT_EQ(ref.line->slot, 0u);
   EXPECT_EQ(ref.state(), coherence::CacheState::kInvalid);
-  EXPECT_EQ(ref.word->fenced(), GetParam());
+  EXPECT_EQ(ref.hot.fenced(), GetParam());
 }
 
 /// A thread that wants a lock of a line that nobody has used yet tries the lock word first, without the engine lock,
 /// while another thread may make the line's slab usable.
 TEST_P(LineMapTest, OpeningASlabLeavesLockWordsAlone) {
   const GlobalAddress at = GlobalAddress::make(1, 7 * kLine);
-  detail::Line& line = *detail::find_line(map.table(), at.bits()).line;
+  detail::Line& line = *detail::find_line(map.table(), at.bits());
   line.lock.store(detail::kLockWriter);
   (void)map.ref(at + kLine);  // another line of the same slab
   EXPECT_EQ(line.lock.load(), detail::kLockWriter);
 }
 
-TEST_P(LineMapTest, LeavesTheHomesEmptyWhenItGoes) {
-  auto others = std::make_unique<detail::Home[]>(65536);
-  {
-    const LineMap gone(0, kLine, {{1 << 20}}, memory.front().bytes, reinterpret_cast<std::byte*>(directory.data()),
-                       false, others.get());
-    EXPECT_NE(detail::find_line(gone.table(), GlobalAddress::make(0, 64).bits()).word, nullptr);
+/// An address shifted is the index of its words, whatever the node; what is nobody's memory reads as no access.
+TEST_P(LineMapTest, WordsStandWhereTheShiftedAddressSays) {
+  const GlobalAddress at = GlobalAddress::make(1, 5 * kLine);
+  map.ref(at).hot.set_access(detail::kReadable);
+  const std::uint64_t distance = map.table().reads[at.bits() >> detail::kHotShift];
+  EXPECT_EQ(reinterpret_cast<std::byte*>(distance + at.bits()), memory.front().bytes + at.offset());
+  for (const GlobalAddress other :
+       {at - kLine, at + kLine, GlobalAddress::make(0, 1 << 20), GlobalAddress::make(2, GlobalAddress::kOffsetMask)}) {
+    EXPECT_EQ(map.table().reads[other.bits() >> detail::kHotShift], 0u);
+    EXPECT_EQ(map.table().writes[other.bits() >> detail::kHotShift], 0u);
   }
-  const detail::LineTable table{others.get(), kLine - 1};
-  EXPECT_EQ(detail::find_line(table, GlobalAddress::make(0, 64).bits()).word, nullptr);
 }
 
-TEST(HotWord, KeepsPlaceAccessAndMode) {
+TEST(HotLine, GivesTheDistanceToWhoMayUseIt) {
   alignas(64) std::byte data[128];
-  const GlobalAddress line = GlobalAddress::make(7, 1 << 20);
-  HotWord word;
-  EXPECT_FALSE(word.has_bytes());
-  EXPECT_EQ(word.access(), 0);
-  word.set_bytes(line, data);
-  EXPECT_TRUE(word.has_bytes());
-  EXPECT_EQ(word.byte_at(line), data);
-  EXPECT_EQ(word.byte_at(line + 63), data + 63);
-  word.set_access(detail::kReadable);
-  EXPECT_EQ(word.access(), detail::kReadable);
-  EXPECT_EQ(word.load() & HotWord::kPlain, detail::kReadable);
-  word.set_access(0);
-  word.set_fenced(true);
-  word.set_access(detail::kReadable | detail::kWritable);
-  EXPECT_TRUE(word.fenced());
-  EXPECT_EQ(word.load() & HotWord::kPlain, 0u);  // the inlined hit must not see it
-  EXPECT_EQ(word.access(), detail::kReadable | detail::kWritable);
-  EXPECT_EQ(word.byte_at(line + 5), data + 5);
-  word.set_fenced(false);
-  EXPECT_EQ(word.load() & HotWord::kPlain, detail::kReadable | detail::kWritable);
-  EXPECT_EQ(word.byte_at(line + 5), data + 5);
+  const GlobalAddress address = GlobalAddress::make(7, 1 << 20);
+  detail::Line line;
+  HotWord reads[] = {0, 0}, writes[] = {0, 0};  // as of a line of 1024 bytes
+  const HotWord &read = reads[1], &write = writes[1];
+  const HotLine hot(line, reads, writes, 2);
+  EXPECT_FALSE(hot.has_bytes());
+  EXPECT_EQ(hot.access(), 0);
+  hot.set_bytes(address, data);
+  EXPECT_TRUE(hot.has_bytes());
+  EXPECT_EQ(hot.byte_at(address), data);
+  EXPECT_EQ(hot.byte_at(address + 63), data + 63);
+  EXPECT_EQ(read, 0u);
+  const auto distance = reinterpret_cast<std::uint64_t>(&data[0]) - address.bits();
+  hot.set_access(detail::kReadable);
+  EXPECT_EQ(hot.access(), detail::kReadable);
+  EXPECT_EQ(read, distance);
+  EXPECT_EQ(write, 0u);
+  hot.set_access(0);
+  hot.set_fenced(true);
+  hot.set_access(detail::kReadable | detail::kWritable);
+  EXPECT_TRUE(hot.fenced());
+  EXPECT_EQ(read, distance);
+  EXPECT_EQ(write, 0u);  // the inlined write must not see it
+  EXPECT_EQ(hot.access(), detail::kReadable | detail::kWritable);
+  hot.set_fenced(false);
+  EXPECT_EQ(write, distance);
+  hot.set_access(detail::kReadable);
+  EXPECT_EQ(write, 0u);
+  EXPECT_EQ(read, distance);
+}
+
+TEST(WordIndex, IsThereForAlignedAddressesBelowTheLimit) {
+  using detail::kNoWord;
+  using detail::word_index;
+  const std::uint64_t base = GlobalAddress::make(3, 0).bits();
+  const std::uint64_t limit = GlobalAddress::make(4, 0).bits() / 8;
+  EXPECT_EQ(word_index<8>(0, base), kNoWord) << "no memory";
+  EXPECT_EQ(word_index<8>(limit, base + 4096), (base + 4096) >> 9);
+  EXPECT_EQ(word_index<8>(limit, GlobalAddress::make(4, 0).bits()), kNoWord);
+  for (const std::uint64_t off : {1, 2, 3, 4, 5, 6, 7}) EXPECT_EQ(word_index<8>(limit, base + off), kNoWord) << off;
+  EXPECT_EQ(word_index<4>(limit, base + 512 + 4), (base + 512) >> 9);
+  EXPECT_EQ(word_index<4>(limit, base + 2), kNoWord);
+  EXPECT_EQ(word_index<2>(limit, base + 2), base >> 9);
+  EXPECT_EQ(word_index<2>(limit, base + 1), kNoWord);
+  EXPECT_EQ(word_index<1>(limit, base + 1023), (base + 512) >> 9);
+  EXPECT_EQ(word_index<8>(limit, GlobalAddress::make(0, 4096, GlobalAddress::Kind::kFile).bits()), kNoWord);
 }
 
 TEST(OpQueue, IsFirstComeFirstServed) {
