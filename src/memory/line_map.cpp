@@ -38,9 +38,9 @@ LineMap::LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent
                                << (GlobalAddress::kNodeShift - detail::kHotShift);  // from node to node
   const std::uint64_t hot_bytes = extents.size() * stride * sizeof(HotWord);
   auto* reads = static_cast<HotWord*>(reserve(hot_bytes, detail::kHotReadsAt));
-  auto* writes = static_cast<HotWord*>(reserve(hot_bytes, detail::kHotWritesAt));
-  const bool in_place = reinterpret_cast<std::uint64_t>(reads) == detail::kHotReadsAt &&
-                        reinterpret_cast<std::uint64_t>(writes) == detail::kHotWritesAt;
+  const bool first = reinterpret_cast<std::uint64_t>(reads) == detail::kHotReadsAt;  // of the nodes of this process
+  auto* writes = static_cast<HotWord*>(reserve(hot_bytes, first ? detail::kHotWritesAt : 0));
+  const bool in_place = first && reinterpret_cast<std::uint64_t>(writes) == detail::kHotWritesAt;
   for (std::size_t node = 0; node < extents.size(); ++node) {
     // Zero pages are valid lines of another node: invalid, unlocked, without a slot.
     const std::uint64_t count = extents[node].memory_bytes >> shift;
@@ -63,7 +63,7 @@ LineMap::LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent
 /// Address space that reads as zeros and takes no memory: at `wanted` if that is given and free, else anywhere. Aligned
 /// to huge pages where it is large enough to fill some: a random access that misses the processor's caches should not
 /// miss its address translation twice.
-void* LineMap::reserve(std::uint64_t bytes, std::uint64_t wanted) {
+void* LineMap::reserve(std::uint64_t bytes, [[maybe_unused]] std::uint64_t wanted) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   const std::uint64_t alignment = bytes >= kHugePage / 2 ? kHugePage : kPage;
   const std::uint64_t rounded = (bytes + alignment - 1) / alignment * alignment;

@@ -77,21 +77,22 @@ Segment::~Segment() {
   if (base_ != nullptr) ::munmap(base_, bytes_);
 }
 
-/// Maps the file at an address that huge pages can stand at.
+/// Maps the file, if it can be at an address that huge pages can stand at.
+///
+/// Room is looked for and given back, and then asked for by its address: in between another thread may get it, and then
+/// the file goes anywhere. (Mapping over a reservation that is held would leave a hole for others when it fails.)
 bool Segment::map(int fd, std::uint64_t bytes, int extra_flags) noexcept {
+  const int flags = MAP_SHARED | extra_flags;
+  void* at = MAP_FAILED;
   void* const room = ::mmap(nullptr, bytes + kHuge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (room == MAP_FAILED) return false;
-  auto* const start = static_cast<std::byte*>(room);
-  auto* const aligned = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uint64_t>(room), kHuge));
-  if (::mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | extra_flags, fd, 0) == MAP_FAILED) {
-    const int error = errno;
+  if (room != MAP_FAILED) {
     ::munmap(room, bytes + kHuge);
-    errno = error;
-    return false;
+    auto* const aligned = reinterpret_cast<void*>(round_up(reinterpret_cast<std::uint64_t>(room), kHuge));
+    at = ::mmap(aligned, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED_NOREPLACE, fd, 0);
   }
-  if (aligned != start) ::munmap(start, std::size_t(aligned - start));
-  ::munmap(aligned + bytes, std::size_t(start + kHuge - aligned));
-  base_ = aligned;
+  if (at == MAP_FAILED) at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+  if (at == MAP_FAILED) return false;
+  base_ = static_cast<std::byte*>(at);
   bytes_ = bytes;
   return true;
 }
@@ -162,7 +163,7 @@ Segment Segment::open(const base::Fd& fd) {
 
 void Segment::join_cache_pages() noexcept {
 #ifdef MADV_COLLAPSE
-  if (huge_ || cache_bytes_ < kHuge / 2) return;
+  if (huge_ || cache_bytes_ < kHuge / 2 || reinterpret_cast<std::uint64_t>(base_) % kHuge != 0) return;
   // The kernel joins small pages into a huge one when it is asked to, whatever its settings for shared memory are; but
   // there must be a page to begin with.
   const std::uint64_t end = round_up(cache_bytes_, kHuge);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -128,6 +129,33 @@ TEST(HotLine, GivesTheDistanceToWhoMayUseIt) {
   hot.set_access(detail::kReadable);
   EXPECT_EQ(write, 0u);
   EXPECT_EQ(read, distance);
+}
+
+/// Who reads is not waited for: it must find out by itself that the line went away under it.
+TEST(ReadLine, DoesNotBelieveWhatItReadWhileALineWasTakenAway) {
+  alignas(64) std::uint64_t data[8] = {7};
+  const GlobalAddress address = GlobalAddress::make(7, 1 << 20);
+  detail::Line line;
+  const HotLine hot(line, nullptr, nullptr, 0);
+  detail::ThreadSlot slot;
+  std::uint64_t seen = 0;
+  const auto copy = [&](const std::byte* from) { std::memcpy(&seen, from, sizeof(seen)); };
+  EXPECT_FALSE(detail::read_line(slot, line, address, copy)) << "no access";
+  hot.set_bytes(address, reinterpret_cast<const std::byte*>(data));
+  hot.set_access(detail::kReadable);
+  EXPECT_TRUE(detail::read_line(slot, line, address, copy));
+  EXPECT_EQ(seen, 7u);
+  const auto disturbed = [&](const std::byte* from) {
+    hot.set_access(0);  // as the engine does: access, then the word to all threads, then the bytes
+    slot.told = 1;
+    data[0] = 8;
+    copy(from);
+  };
+  EXPECT_FALSE(detail::read_line(slot, line, address, disturbed));
+  EXPECT_FALSE(detail::read_line(slot, line, address, copy)) << "it is gone";
+  hot.set_access(detail::kReadable);
+  EXPECT_TRUE(detail::read_line(slot, line, address, copy)) << "what was told is forgotten at the next slow read";
+  EXPECT_EQ(slot.told, 0u);
 }
 
 TEST(WordIndex, IsThereForAlignedAddressesBelowTheLimit) {

@@ -215,6 +215,37 @@ TEST(StressMemory, WriteStormsAreOrderedByTheFence) {
   EXPECT_EQ(stale.load(), 0);
 }
 
+/// Slots change hands all the time, and readers are not waited for: what they read while a line goes must not be
+/// believed.
+TEST(StressMemory, ReadersNeverSeeAnotherLinesBytes) {
+  Options options = LocalCluster::small_options();
+  options.cache_bytes = 64 * options.line_bytes;
+  LocalCluster cluster(2, options);
+  const std::int64_t words = options.line_bytes / 8;
+  constexpr std::uint64_t kLines = 96;  // half as many again as fit
+  const auto first = cluster[1].allocate<std::uint64_t>(kLines * std::uint64_t(words), Placement::local()).value();
+  for (std::int64_t i = 0; i < std::int64_t(kLines) * words; ++i) {
+    ASSERT_TRUE(cluster[1].write(first + i, (first + i).address().bits()).ok());
+  }
+  const std::uint64_t seed = fresh_seed();
+  SCOPED_TRACE(repeat_with(seed));
+  std::atomic<int> wrong{0};
+  in_workers(cluster, 3, [&](Node&, int worker) {
+    base::Random random(seed + std::uint64_t(worker));
+    std::vector<std::uint64_t> line(std::size_t(words), 0);
+    for (int i = 0; i < scaled(20000); ++i) {
+      const auto at = first + std::int64_t(random.below(kLines)) * words;
+      for (int k = 0; k < 8; ++k) {
+        const auto word = at + std::int64_t(random.below(std::uint64_t(words)));
+        wrong += cluster[0].read(word).value() != word.address().bits();
+      }
+      ASSERT_TRUE(cluster[0].read(at.address(), std::as_writable_bytes(std::span(line))).ok());
+      for (std::int64_t k = 0; k < words; ++k) wrong += line[std::size_t(k)] != (at + k).address().bits();
+    }
+  });
+  EXPECT_EQ(wrong.load(), 0);
+}
+
 TEST(StressMemory, WordsOfAllWidthsAddUp) {
   LocalCluster cluster(3);
   const GlobalAddress line = cluster[2].allocate(512, Placement::local()).value();

@@ -81,6 +81,39 @@ TEST(Threads, ThatOutliveNodesFindNothingOfThem) {
   }
 }
 
+/// The inlined read of a thread that was told looks at the line again, and what it was told is over then.
+TEST(Threads, ThatAreToldReadAgain) {
+  LocalCluster cluster(2);
+  const auto word = cluster[0].allocate<std::uint64_t>(1).value();
+  ASSERT_TRUE(cluster[0].write(word, 5).ok());
+  ASSERT_EQ(cluster[0].read(word).value(), 5u);
+  detail::t_slot.told = 1;
+  std::uint64_t seen = 0;
+  EXPECT_FALSE(detail::read_hit(word.address().bits(), seen));
+  EXPECT_EQ(cluster[0].read(word).value(), 5u);
+  EXPECT_EQ(detail::t_slot.told, 0u);
+  // Another node's wish takes the line from this one's writers, and tells its readers.
+  std::thread([&] {
+    ASSERT_TRUE(cluster[1].write(word, 6).ok());
+    ASSERT_TRUE(cluster[1].fence().ok());
+  }).join();
+  EXPECT_EQ(detail::t_slot.told, 1u);
+  EXPECT_EQ(cluster[0].read(word).value(), 6u);
+}
+
+#ifndef ATOLL_TSAN  // under which there are no inlined hits
+TEST(Threads, OfTheFirstNodeOfAProcessHitInline) {
+  LocalCluster cluster(1);
+  const auto word = cluster[0].allocate<std::uint64_t>(1).value();
+  ASSERT_TRUE(cluster[0].write(word, 5).ok());
+  std::uint64_t seen = 0;
+  ASSERT_TRUE(detail::read_hit(word.address().bits(), seen));
+  EXPECT_EQ(seen, 5u);
+  EXPECT_TRUE(detail::write_hit(word.address().bits(), std::uint64_t{6}));
+  EXPECT_EQ(cluster[0].read(word).value(), 6u);
+}
+#endif
+
 TEST(Threads, AreToldApartInTheStatistics) {
   LocalCluster cluster(2);
   constexpr std::uint64_t kWords = 64 * 64 * 64;  // so many that the sample of the inlined hits is fair
