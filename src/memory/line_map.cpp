@@ -27,11 +27,12 @@ constexpr std::uint64_t kHugePage = 2 << 20;
 }  // namespace
 
 LineMap::LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent>& extents, std::byte* memory,
-                 std::byte* directory, bool fenced)
+                 std::byte* directory, bool fenced, std::function<void(const std::byte*, std::uint64_t)> before_use)
     : self_(self),
       line_bytes_(line_bytes),
       memory_(memory),
       fenced_(fenced),
+      before_use_(std::move(before_use)),
       directory_(reinterpret_cast<DirEntry*>(directory)) {
   const auto shift = std::uint32_t(std::countr_zero(line_bytes));
   const std::uint64_t stride = std::uint64_t{1}
@@ -109,6 +110,10 @@ bool LineMap::contains(GlobalAddress address, std::uint64_t bytes) const noexcep
 /// the node joins: most of a large memory may never be used.
 void LineMap::open_slab(std::uint64_t slab) {
   const std::uint64_t per_slab = kSlabBytes / line_bytes_;
+  if (before_use_) {
+    before_use_(memory_ + slab * kSlabBytes, kSlabBytes);
+    before_use_(reinterpret_cast<const std::byte*>(directory_ + slab * per_slab), per_slab * sizeof(DirEntry));
+  }
   for (std::uint64_t i = slab * per_slab; i < (slab + 1) * per_slab; ++i) {
     const GlobalAddress address = GlobalAddress::make(self_, i * line_bytes_);
     // The Line is not made anew: a thread that tries the lock word on its way here does so without the engine lock.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "atoll/detail/hit.hpp"
@@ -21,9 +22,10 @@ class LineMap {
     std::uint64_t memory_bytes = 0;
   };
   /// `memory` and `directory` are this node's own, in its segment. Throws Error when address space runs out.
-  /// `fenced`: there is no membarrier(2), so every line is fenced from the start.
+  /// `fenced`: there is no membarrier(2), so every line is fenced from the start. `before_use`: is told of each part of
+  /// memory and directory before its lines are used for the first time.
   LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent>& extents, std::byte* memory,
-          std::byte* directory, bool fenced);
+          std::byte* directory, bool fenced, std::function<void(const std::byte*, std::uint64_t)> before_use = {});
   ~LineMap();
   LineMap(const LineMap&) = delete;
   LineMap& operator=(const LineMap&) = delete;
@@ -52,6 +54,7 @@ class LineMap {
   std::uint32_t line_bytes_;
   std::byte* memory_;
   bool fenced_;
+  std::function<void(const std::byte*, std::uint64_t)> before_use_;
   coherence::DirEntry* directory_;
   std::vector<Reservation> reservations_;
   std::vector<detail::Line*> homes_;

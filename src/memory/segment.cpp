@@ -66,6 +66,8 @@ Segment& Segment::operator=(Segment&& other) noexcept {
   std::swap(bytes_, other.bytes_);
   std::swap(huge_, other.huge_);
   std::swap(huge_cache_, other.huge_cache_);
+  std::swap(can_join_, other.can_join_);
+  std::swap(asked_, other.asked_);
   std::swap(cache_offset_, other.cache_offset_);
   std::swap(cache_bytes_, other.cache_bytes_);
   std::swap(memory_offset_, other.memory_offset_);
@@ -162,18 +164,25 @@ Segment Segment::open(const base::Fd& fd) {
 }
 
 void Segment::join_cache_pages() noexcept {
+  if (huge_ || cache_bytes_ < kHuge / 2) return;
+  join_pages(cache(), cache_bytes_);
+  huge_cache_ = can_join_;
+}
+
+void Segment::join_pages(const std::byte* begin, std::uint64_t bytes) noexcept {
 #ifdef MADV_COLLAPSE
-  if (huge_ || cache_bytes_ < kHuge / 2 || reinterpret_cast<std::uint64_t>(base_) % kHuge != 0) return;
-  // The kernel joins small pages into a huge one when it is asked to, whatever its settings for shared memory are; but
-  // there must be a page to begin with.
-  const std::uint64_t end = round_up(cache_bytes_, kHuge);
-  bool joined = true;
-  for (std::uint64_t at = 0; at < end && joined; at += kHuge) {
-    std::byte* const page = base_ + cache_offset_ + at;
-    *static_cast<volatile std::byte*>(page) = std::byte{0};
-    joined = ::madvise(page, kHuge, MADV_COLLAPSE) == 0;
+  if (huge_ || reinterpret_cast<std::uint64_t>(base_) % kHuge != 0) return;
+  asked_.resize(bytes_ / kHuge, false);
+  const auto first = std::uint64_t(begin - base_) / kHuge;
+  for (std::uint64_t part = first; part * kHuge < std::uint64_t(begin - base_) + bytes && can_join_; ++part) {
+    if (asked_[part]) continue;
+    asked_[part] = true;
+    // The kernel joins small pages into a huge one when it is asked to, whatever its settings for shared memory are;
+    // but there must be a page to begin with.
+    std::byte* const page = base_ + part * kHuge;
+    std::atomic_ref(*reinterpret_cast<std::uint8_t*>(page)).fetch_add(0, std::memory_order_relaxed);
+    can_join_ = ::madvise(page, kHuge, MADV_COLLAPSE) == 0;
   }
-  huge_cache_ = joined;
 #endif
 }
 

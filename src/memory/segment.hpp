@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "atoll/options.hpp"
 #include "atoll/status.hpp"
@@ -64,9 +65,10 @@ class Segment {
   /// Are at least the cache slots?
   [[nodiscard]] bool huge_cache() const noexcept { return huge_ || huge_cache_; }
   [[nodiscard]] const base::Fd& fd() const noexcept { return fd_; }
-  /// Asks the kernel for huge pages under the cache slots, which threads use at random. Best effort. REQUIRES: nobody
-  /// else has mapped the segment yet.
+  /// Asks the kernel for a huge page under each part of the cache slots, which threads use at random. Best effort.
   void join_cache_pages() noexcept;
+  /// The same for a part of this node's memory, or of its directory, that is about to be used.
+  void join_pages(const std::byte* begin, std::uint64_t bytes) noexcept;
   /// Faults the cache slots in, so that no miss pays for it. Best effort.
   void populate_cache() const noexcept;
 
@@ -79,6 +81,8 @@ class Segment {
   std::uint64_t bytes_ = 0;
   bool huge_ = false;
   bool huge_cache_ = false;
+  bool can_join_ = true;     // until the kernel refuses
+  std::vector<bool> asked_;  // of each part as large as a huge page: was the kernel asked to join it?
   std::uint64_t cache_offset_ = 0, cache_bytes_ = 0, memory_offset_ = 0, memory_bytes_ = 0;
 };
 

@@ -58,8 +58,9 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
     most_slots = std::max(most_slots, std::uint32_t(mapped.cache_bytes() / options_.line_bytes));
   }
   for (NodeId node = 0; node < nodes_; ++node) extents[node].memory_bytes = memory_bytes_[node];
-  lines_ = std::make_unique<memory::LineMap>(self_, options_.line_bytes, extents, segment_.memory(),
-                                             segment_.directory(), !threads_.has_barrier());
+  lines_ = std::make_unique<memory::LineMap>(
+      self_, options_.line_bytes, extents, segment_.memory(), segment_.directory(), !threads_.has_barrier(),
+      [this](const std::byte* begin, std::uint64_t bytes) { segment_.join_pages(begin, bytes); });
   threads_.set_table(lines_->table(), options_.consistency == Consistency::kSc);
   limits_ = {nodes_, self_, epoch_, options_.line_bytes, most_slots, memory_bytes_.data()};
   {
