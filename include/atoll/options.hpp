@@ -26,7 +26,7 @@ struct Options {
   std::uint32_t outstanding_writes = 4096;  // asynchronous writes under way before a writer waits
   std::uint32_t spin_ns = 1000;             // how a thread waits: spin this long,
   std::uint32_t yield_us = 100;             // then yield the CPU this long, then sleep
-  std::uint32_t read_ahead_lines = 64;      // the most that a sequential reader fetches ahead; 0: none
+  std::uint32_t read_ahead_lines = 128;     // the most that a sequential reader fetches ahead; 0: none
   std::chrono::milliseconds join_timeout{30'000};
   std::chrono::milliseconds death_grace{1'000};  // a wait that a dead node may concern ends after this
 

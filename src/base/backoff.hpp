@@ -42,13 +42,13 @@ class Backoff {
 
   /// False when the time to spin and yield is over.
   [[nodiscard]] bool pause() noexcept {
-    if (rounds_ == 0) start_ = Clock::now();
     if (++rounds_ % kRounds != 0 && !crowded_) {
       cpu_relax();
       return true;
     }
-    if (crowded_) rounds_ = kRounds;
     now_ = Clock::now();
+    if (rounds_ <= kRounds) start_ = now_;  // the first look: a short wait never asks for the time
+    if (crowded_) rounds_ = 2 * kRounds;
     if (now_ - start_ < spin_) return true;
     if (now_ - start_ >= yield_) return false;
     ::sched_yield();
@@ -57,7 +57,7 @@ class Backoff {
   }
 
  private:
-  static constexpr std::uint32_t kRounds = 256;
+  static constexpr std::uint32_t kRounds = 128;
   static constexpr std::chrono::nanoseconds kLongYield{1000};
 
   std::chrono::nanoseconds spin_;

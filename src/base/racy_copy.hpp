@@ -1,6 +1,10 @@
 // Copies of a line's bytes that a reader may race with.
 #pragma once
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -20,6 +24,35 @@ inline void racy_copy(std::byte* to, const std::byte* from, std::size_t bytes) n
   }
 #else
   std::memcpy(to, from, bytes);
+#endif
+}
+
+/// The same around the processor's cache: the place written to is not read first, which is half of the work when it is
+/// in no cache. False where it is an ordinary copy. REQUIRES: both are aligned to 64, and so is `bytes`; end_stream
+/// comes before anybody is told.
+inline bool stream_copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+#if defined(__SSE2__) && !defined(ATOLL_TSAN)
+  for (std::size_t at = 0; at < bytes; at += 64) {
+    const auto* source = reinterpret_cast<const __m128i*>(from + at);
+    auto* target = reinterpret_cast<__m128i*>(to + at);
+    const __m128i a = _mm_load_si128(source), b = _mm_load_si128(source + 1);
+    const __m128i c = _mm_load_si128(source + 2), d = _mm_load_si128(source + 3);
+    _mm_stream_si128(target, a);
+    _mm_stream_si128(target + 1, b);
+    _mm_stream_si128(target + 2, c);
+    _mm_stream_si128(target + 3, d);
+  }
+  return true;
+#else
+  racy_copy(to, from, bytes);
+  return false;
+#endif
+}
+
+/// What stream_copy has written is there before what is written from now on.
+inline void end_stream() noexcept {
+#if defined(__SSE2__) && !defined(ATOLL_TSAN)
+  _mm_sfence();
 #endif
 }
 

@@ -67,7 +67,10 @@ DirEvent Protocol::classify_request(const LineRef& ref, const Message& message, 
   }
   const bool exclusive = message.kind != Kind::kGetShared;
   if (local) return exclusive ? DirEvent::kLocalExclusive : DirEvent::kLocalShared;
-  if (entry.state == DirState::kUnshared || entry.state == DirState::kShared) {
+  // A line that no thread of the home can hit cannot be locked by one without coming here, and need not be guarded
+  // against that: an atomic instruction per line would wait for the copy of the line before it.
+  const bool unlockable = ref.hot.access() == 0 && ref.line->lock.load(std::memory_order_seq_cst) == 0;
+  if (!unlockable && (entry.state == DirState::kUnshared || entry.state == DirState::kShared)) {
     // The bit first, so that no thread of the home takes the lock after we have looked.
     const std::uint32_t word = ref.line->lock.fetch_or(detail::kLockWaiters, std::memory_order_seq_cst);
     if (!lock_fits(word, exclusive)) return message.is_try ? DirEvent::kTryBlocked : DirEvent::kBlocked;

@@ -22,7 +22,8 @@ class Fabric {
   virtual ~Fabric() = default;
   /// Puts a message into the peer's queue. Consecutive lines of one kind are joined into one wire message.
   virtual void send(NodeId to, const wire::Message& message) = 0;
-  virtual void write_slot(NodeId to, std::uint32_t slot, const std::byte* line) = 0;
+  /// `one_of_many`: the line is part of a stream; it need not be in anybody's processor cache when it arrives.
+  virtual void write_slot(NodeId to, std::uint32_t slot, const std::byte* line, bool one_of_many) = 0;
   /// A hint: write_slot with these arguments comes next.
   virtual void prefetch_slot(NodeId to, std::uint32_t slot) noexcept = 0;
   virtual void write_home(NodeId to, std::uint64_t offset, const std::byte* line) = 0;

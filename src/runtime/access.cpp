@@ -265,7 +265,7 @@ Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const s
         return {};
       }
     }
-    const Status status = wait(thread, kNoNode, Clock::time_point::max(), [&] { return writes_->has_free(); });
+    const Status status = wait(thread, kNoNode, Clock::time_point::max(), [&] { return writes_->has_room(); });
     if (!status.ok()) return status;
   }
 }

@@ -102,7 +102,7 @@ void Runtime::send(const LineRef& ref, NodeId to, const Message& message) {
 }
 
 void Runtime::send_line(const LineRef& ref, NodeId to, std::uint32_t slot, const Message& message) {
-  fabric_->write_slot(to, slot, ref.hot.byte_at(ref.address));
+  fabric_->write_slot(to, slot, ref.hot.byte_at(ref.address), in_run_);
   counters_->lines_sent.add();
   counters_->bytes_sent.add(options_.line_bytes);
   send(ref, to, message);
@@ -159,26 +159,25 @@ void Runtime::quiesce_all(std::span<const LineRef> refs) {
   if (!written.empty()) threads_.wait_for_writers(written);
 }
 
-/// Before a batch of messages is worked on: the lines that runs of them will take away. (Single lines are left to
-/// `quiesce`, which learns from them.)
+/// Before a batch of messages is worked on: the lines that runs of them will take away. All are hidden, also from
+/// readers here that might go on: who streams through them is in a hurry, and a hidden line is quicker to give. (Single
+/// lines are left to `quiesce`, which learns from them.)
 void Runtime::withdraw_for(std::span<const wire::Message> messages) {
   std::vector<LineRef>& taken = victims_;
   taken.clear();
   for (const wire::Message& message : messages) {
     if (!takes_away(message.kind) || message.count == 1) continue;
-    const bool to_read = message.kind == Kind::kGetShared || message.kind == Kind::kForwardShared;
-    const std::uint8_t left = to_read ? Line::kRead : Line::kUnused;
     for (std::uint8_t i = 0; i < message.count; ++i) {
       const LineRef ref = lines_->ref(GlobalAddress(message.line) + std::int64_t(i) * options_.line_bytes);
       // A lock keeps the line here whatever we do; fenced lines need no barrier.
-      if (ref.line->use <= left || ref.hot.fenced() || ref.line->lock.load() != 0) continue;
-      ref.hot.set_access(ref.hot.access() & (to_read ? kReadable : 0));
+      if (ref.line->use == Line::kUnused || ref.hot.fenced() || ref.line->lock.load() != 0) continue;
+      ref.hot.set_access(0);
       taken.push_back(ref);
     }
   }
   if (taken.empty()) return;
   quiesce_all(taken);
-  for (const LineRef& ref : taken) ref.line->use = ref.hot.access() != 0 ? Line::kRead : Line::kUnused;
+  for (const LineRef& ref : taken) ref.line->use = Line::kUnused;
 }
 
 // ---- cache slots ----
@@ -417,13 +416,17 @@ const char* Runtime::find_presumption(const wire::Message& message, NodeId from)
 void Runtime::prefetch_for(const wire::Message& message) const {
   if (!wire::is_line_kind(message.kind)) return;
   const GlobalAddress address(message.line);
-  __builtin_prefetch(detail::find_line(lines_->table(), address.bits()), 1);
-  if (address.node() != self_) return;
-  lines_->prefetch_directory(address);
-  if (message.kind != Kind::kGetShared && message.kind != Kind::kGetExclusive) return;
+  const Line* const lines = detail::find_line(lines_->table(), address.bits());
+  constexpr std::uint8_t kTogether = 64 / sizeof(Line);  // records that share a cache line
+  for (std::uint8_t i = 0; i < message.count; i = std::uint8_t(i + kTogether)) {
+    __builtin_prefetch(lines + i, 1);
+    if (address.node() == self_) lines_->prefetch_directory(address + std::int64_t(i) * options_.line_bytes);
+  }
+  if (address.node() != self_ || (message.kind != Kind::kGetShared && message.kind != Kind::kGetExclusive)) return;
+  // Of a run only the beginning: the processor sees by itself how it goes on.
   const std::byte* data = segment_.memory() + address.offset();
   for (std::uint32_t at = 0; at < options_.line_bytes; at += 64) __builtin_prefetch(data + at, 0);
-  fabric_->prefetch_slot(message.requester, message.slots[0]);
+  if (message.count == 1) fabric_->prefetch_slot(message.requester, message.slots[0]);
 }
 
 void Runtime::dispatch(const wire::Message& message, NodeId from) {
@@ -439,11 +442,13 @@ void Runtime::dispatch(const wire::Message& message, NodeId from) {
   if (message.kind == Kind::kInvalidate || message.kind == Kind::kForwardExclusive) {
     counters_->invalidations.add(message.count);
   }
+  in_run_ = message.count > 1;
   for (std::uint8_t i = 0; i < message.count; ++i) {
     const LineRef ref = lines_->ref(GlobalAddress(message.line) + std::int64_t(i) * options_.line_bytes);
     protocol_.receive(ref,
                       {message.kind, (message.flags & wire::kTry) != 0, from, message.requester, message.slots[i]});
   }
+  in_run_ = false;
 }
 
 /// A peer that breaks the protocol is heard no more; its waiting partners are told that it died.
@@ -462,6 +467,12 @@ void Runtime::serve_forever() {
   bool crowded = false;
   base::Backoff backoff(options_.spin_ns, options_.yield_us, crowded);
   while (!stopping_.load(std::memory_order_acquire)) {
+    if (drivers_.load(std::memory_order_relaxed) != 0) {
+      // Threads that wait look for messages themselves, and may need the CPU that we would take.
+      std::this_thread::sleep_for(kStandBy);
+      backoff.reset();
+      continue;
+    }
     if ((fabric_->maybe_pending() || fabric_->has_backlog()) && mutex_.try_lock()) {
       const std::uint32_t worked = progress();
       mutex_.unlock();

@@ -82,14 +82,17 @@ std::uint64_t read_modify_write(std::byte* at, const Task& task) noexcept;
 
 /// Asynchronous writes under way: a fixed number, each with room for a line.
 ///
-/// Thread-safety: the caller holds the engine lock, but for has_free, which is a guess without it.
+/// Thread-safety: the caller holds the engine lock, but for has_room, which is a guess without it.
 class WritePool {
  public:
   WritePool(std::uint32_t count, std::uint32_t line_bytes);
   /// nullptr when all are under way.
   [[nodiscard]] Task* take() noexcept;
   void give_back(Task& task) noexcept;
-  [[nodiscard]] bool has_free() const noexcept { return free_count_.load(std::memory_order_relaxed) != 0; }
+  /// Is it worth while to go on after it was empty? Not for a single one, or who waits would do so for every write.
+  [[nodiscard]] bool has_room() const noexcept {
+    return free_count_.load(std::memory_order_relaxed) * 8 >= tasks_.size();
+  }
   [[nodiscard]] bool all_free() const noexcept { return free_count_.load(std::memory_order_relaxed) == tasks_.size(); }
   /// Every write under way of this thread.
   template <typename F>

@@ -111,8 +111,10 @@ class HotLine {
     line_->distance.store(reinterpret_cast<std::uint64_t>(data) - address.bits(), std::memory_order_relaxed);
   }
   void set_access(std::uint8_t access) const noexcept {
-    if (line_->access.load(std::memory_order_relaxed) == access) return;
-    line_->access.store(access, std::memory_order_seq_cst);  // those beyond the inlined path look at this one
+    const std::uint8_t before = line_->access.load(std::memory_order_relaxed);
+    if (before == access) return;
+    // Those beyond the inlined path look at this one. What is granted may become visible late; what is taken may not.
+    line_->access.store(access, (before & ~access) != 0 ? std::memory_order_seq_cst : std::memory_order_release);
     publish(access, fenced());
   }
   /// REQUIRES: to fence a line: it is not writable, and nobody is still writing it.

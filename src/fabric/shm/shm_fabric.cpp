@@ -29,6 +29,8 @@ ShmFabric::ShmFabric(NodeId self, std::uint32_t line_bytes, std::uint32_t ring_s
 }
 
 void ShmFabric::push(Peer& peer, const wire::Message& message) {
+  if (streamed_) base::end_stream();
+  streamed_ = false;
   if (!peer.overflow.empty() || !peer.out.push(message)) peer.overflow.push_back(message);
 }
 
@@ -48,8 +50,13 @@ void ShmFabric::send(NodeId to, const wire::Message& message) {
   }
 }
 
-void ShmFabric::write_slot(NodeId to, std::uint32_t slot, const std::byte* line) {
-  base::racy_copy(peers_[to].parts.cache + std::uint64_t(slot) * line_bytes_, line, line_bytes_);
+void ShmFabric::write_slot(NodeId to, std::uint32_t slot, const std::byte* line, bool one_of_many) {
+  std::byte* const into = peers_[to].parts.cache + std::uint64_t(slot) * line_bytes_;
+  if (one_of_many) {
+    streamed_ = base::stream_copy(into, line, line_bytes_) || streamed_;
+  } else {
+    base::racy_copy(into, line, line_bytes_);
+  }
 }
 
 void ShmFabric::prefetch_slot(NodeId to, std::uint32_t slot) noexcept {

@@ -28,7 +28,7 @@ class ShmFabric final : public Fabric {
             metrics::Counters& counters);
 
   void send(NodeId to, const wire::Message& message) override;
-  void write_slot(NodeId to, std::uint32_t slot, const std::byte* line) override;
+  void write_slot(NodeId to, std::uint32_t slot, const std::byte* line, bool one_of_many) override;
   void prefetch_slot(NodeId to, std::uint32_t slot) noexcept override;
   void write_home(NodeId to, std::uint64_t offset, const std::byte* line) override;
   void flush() override;
@@ -61,6 +61,7 @@ class ShmFabric final : public Fabric {
   std::vector<NodeId> touched_;  // peers sent to since the last flush, or with overflow
   std::atomic<bool> backlog_{false};
   NodeId next_poll_ = 0;
+  bool streamed_ = false;  // stores that go around the processor cache are under way
 };
 
 }  // namespace atoll::fabric

@@ -74,9 +74,14 @@ TEST_F(ShmFabricTest, DeliversInOrder) {
   EXPECT_FALSE(fabric[1]->maybe_pending());
 }
 
-TEST_F(ShmFabricTest, DataIsThereBeforeTheMessage) {
-  std::vector<std::byte> line(kLine, std::byte(0x11));
-  fabric[0]->write_slot(1, 5, line.data());
+class ShmFabricData : public ShmFabricTest, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(OneOfMany, ShmFabricData, testing::Bool());
+
+TEST_P(ShmFabricData, IsThereBeforeTheMessage) {
+  const bool one_of_many = GetParam();
+  alignas(64) std::array<std::byte, kLine> line;
+  line.fill(std::byte(0x11));
+  fabric[0]->write_slot(1, 5, line.data(), one_of_many);
   fabric[0]->write_home(1, 3 * kLine, line.data());
   fabric[0]->send(1, note(0));
   fabric[0]->flush();
