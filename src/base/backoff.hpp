@@ -57,7 +57,7 @@ class Backoff {
   }
 
  private:
-  static constexpr std::uint32_t kRounds = 128;
+  static constexpr std::uint32_t kRounds = 256;
   static constexpr std::chrono::nanoseconds kLongYield{1000};
 
   std::chrono::nanoseconds spin_;

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::uint32_t kHitsToCalm = 64;      // fenced hits that make up for a sixteenth of a line's bad name
 constexpr std::uint8_t kLivesOfUsedAgain = 8;  // looks for something to evict that a line survives which proved useful
+constexpr std::uint32_t kWritesPerLook = 8;    // asynchronous writes between two looks for messages
 constexpr std::size_t kMaxTasks = 32;          // lines of one call that are asked for together
 
 /// What a code that the engine completes an operation with means for the caller.
@@ -243,7 +244,8 @@ Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const s
   while (true) {
     {
       base::MutexLock lock(mutex_);
-      if (fabric_->maybe_pending()) {
+      // Not for every answer: several at a time are cheaper.
+      if (thread.pending_writes.load(std::memory_order_relaxed) % kWritesPerLook == 0 && fabric_->maybe_pending()) {
         drives_.fetch_add(1, std::memory_order_relaxed);
         progress();
       }

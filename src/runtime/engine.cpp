@@ -22,10 +22,11 @@ using wire::Kind;
 
 namespace {
 
-constexpr std::uint8_t kBiasStep = 4;      // for each time that a line is taken away;
-constexpr std::uint8_t kBiasLimit = 16;    // from here on it is fenced
-constexpr std::uint32_t kEvictBatch = 64;  // one barrier for so many
-constexpr std::chrono::microseconds kStandBy{50};
+constexpr std::uint8_t kBiasStep = 4;              // for each time that a line is taken away;
+constexpr std::uint8_t kBiasLimit = 16;            // from here on it is fenced
+constexpr std::uint32_t kEvictBatch = 64;          // one barrier for so many
+constexpr std::chrono::microseconds kStandBy{50};  // how long the service thread leaves the node to threads that wait:
+constexpr std::chrono::microseconds kLongStandBy{800};  // twice as long each time, as long as there are some
 
 /// Does a message of this kind take a permission from threads of the node that receives it?
 bool takes_away(Kind kind) noexcept {
@@ -117,16 +118,21 @@ void Runtime::send_home(const LineRef& ref, const Message& message) {
 
 // ---- taking a line from this node's threads ----
 
+/// Makes sure that every thread that enters a line from now on sees what access was lowered. Threads that wait have
+/// fenced when they came and will when they go, and write nothing in between: where all do, there is nothing to do.
+void Runtime::issue_barrier() {
+  if (waiters_.load(std::memory_order_seq_cst) >= threads_.count()) return;
+  threads_.barrier();
+  counters_->barriers_issued.add();
+}
+
 /// One line. Readers are told; writers are waited for. A line that keeps being taken from its writers is fenced, for a
 /// barrier may cost microseconds.
 void Runtime::quiesce(const LineRef& ref) {
   threads_.tell_readers();
   if (ref.line->use != Line::kWritten) return;
   const bool fenced = ref.hot.fenced();
-  if (!fenced) {
-    threads_.barrier();
-    counters_->barriers_issued.add();
-  }
+  if (!fenced) issue_barrier();
   const GlobalAddress lines[] = {ref.address};
   threads_.wait_for_writers(lines);
   ref.line->bias = std::uint8_t(std::min<int>(ref.line->bias + kBiasStep, kBiasLimit));
@@ -152,10 +158,7 @@ void Runtime::quiesce_all(std::span<const LineRef> refs) {
     }
   }
   threads_.tell_readers();
-  if (barrier) {
-    threads_.barrier();
-    counters_->barriers_issued.add();
-  }
+  if (barrier) issue_barrier();
   if (!written.empty()) threads_.wait_for_writers(written);
 }
 
@@ -338,7 +341,7 @@ void Runtime::complete(const LineRef&, coherence::Op& op, Errc result) {
     task.done.store(true, std::memory_order_release);
     // The task is its waiter's again from here on; the thread's record outlives it.
   }
-  thread->notify();
+  if (finished_.empty() || finished_.back() != thread) finished_.push_back(thread);
 }
 
 void Runtime::fault(const LineRef& ref, const Message& message, const char* why) {
@@ -354,8 +357,12 @@ void Runtime::broken(const LineRef& ref, const char* what) {
 
 // ---- progress ----
 
+/// The end of each visit to the engine: messages go out, and those who may sleep until something is done are told once,
+/// not for each thing.
 void Runtime::flush() {
   fabric_->flush();
+  for (ThreadState* thread : finished_) thread->notify();
+  finished_.clear();
 }
 
 std::uint32_t Runtime::progress() {
@@ -466,13 +473,16 @@ void Runtime::serve_forever() {
   std::uint32_t drives_seen = drives_.load(std::memory_order_relaxed);
   bool crowded = false;
   base::Backoff backoff(options_.spin_ns, options_.yield_us, crowded);
+  std::chrono::microseconds stand_by = kStandBy;
   while (!stopping_.load(std::memory_order_acquire)) {
-    if (drivers_.load(std::memory_order_relaxed) != 0) {
+    if (waiters_.load(std::memory_order_relaxed) > sleepers_.load(std::memory_order_relaxed)) {
       // Threads that wait look for messages themselves, and may need the CPU that we would take.
-      std::this_thread::sleep_for(kStandBy);
+      std::this_thread::sleep_for(stand_by);
+      stand_by = std::min(2 * stand_by, kLongStandBy);
       backoff.reset();
       continue;
     }
+    stand_by = kStandBy;
     if ((fabric_->maybe_pending() || fabric_->has_backlog()) && mutex_.try_lock()) {
       const std::uint32_t worked = progress();
       mutex_.unlock();

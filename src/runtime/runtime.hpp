@@ -96,6 +96,7 @@ class Runtime final : private coherence::Env {
   void flush() ATOLL_REQUIRES(mutex_);
   void calm(const LineRef& ref) ATOLL_REQUIRES(mutex_);
   void count_write_hit(ThreadState& thread, GlobalAddress address);
+  void issue_barrier() ATOLL_REQUIRES(mutex_);
   void quiesce_all(std::span<const LineRef> refs) ATOLL_REQUIRES(mutex_);
   void withdraw_for(std::span<const wire::Message> messages) ATOLL_REQUIRES(mutex_);
   void prefetch_for(const wire::Message& message) const;
@@ -178,6 +179,7 @@ class Runtime final : private coherence::Env {
   std::vector<GlobalAddress> starved_ ATOLL_GUARDED_BY(mutex_);  // lines that wait for a slot
   std::vector<LineRef> victims_ ATOLL_GUARDED_BY(mutex_);        // scratch of withdraw_for
   std::vector<GlobalAddress> written_ ATOLL_GUARDED_BY(mutex_);  // scratch of quiesce_all
+  std::vector<ThreadState*> finished_ ATOLL_GUARDED_BY(mutex_);  // whose operations were completed since the last flush
   bool evicting_ ATOLL_GUARDED_BY(mutex_) = false;
   bool in_run_ ATOLL_GUARDED_BY(mutex_) = false;          // the message that is worked on names several lines
   std::uint32_t returning_ ATOLL_GUARDED_BY(mutex_) = 0;  // dirty lines given back whose slots are not free yet
@@ -192,8 +194,9 @@ class Runtime final : private coherence::Env {
   std::atomic<std::uint64_t> barrier_released_{0};
   std::atomic<std::uint64_t> left_after_{UINT64_MAX};  // the last barrier of the node that left first
   std::atomic<NodeId> left_node_{kNoNode};
-  std::atomic<std::uint32_t> drives_{0};   // bumped by every thread that drives progress while it waits
-  std::atomic<std::uint32_t> drivers_{0};  // threads that wait awake, and so look for messages all the time
+  std::atomic<std::uint32_t> drives_{0};    // bumped by every thread that drives progress while it waits
+  std::atomic<std::uint32_t> waiters_{0};   // threads in `wait`: they look for messages, and write no line meanwhile,
+  std::atomic<std::uint32_t> sleepers_{0};  // but for those of them that sleep
   std::atomic<bool> stopping_{false};
   std::atomic<bool> master_lost_{false};
   std::vector<std::atomic<bool>> dead_;
@@ -202,15 +205,15 @@ class Runtime final : private coherence::Env {
   std::thread service_;
 };
 
-/// Counts itself among those who look for messages.
-class Driver {
+/// Counts the threads that are in some place. Coming and going is a full fence.
+class Present {
  public:
-  explicit Driver(std::atomic<std::uint32_t>& count) noexcept : count_(count) {
-    count_.fetch_add(1, std::memory_order_relaxed);
+  explicit Present(std::atomic<std::uint32_t>& count) noexcept : count_(count) {
+    count_.fetch_add(1, std::memory_order_seq_cst);
   }
-  ~Driver() { count_.fetch_sub(1, std::memory_order_relaxed); }
-  Driver(const Driver&) = delete;
-  Driver& operator=(const Driver&) = delete;
+  ~Present() { count_.fetch_sub(1, std::memory_order_seq_cst); }
+  Present(const Present&) = delete;
+  Present& operator=(const Present&) = delete;
 
  private:
   std::atomic<std::uint32_t>& count_;
@@ -220,7 +223,7 @@ template <typename Done>
 Status Runtime::wait(ThreadState& thread, NodeId on, Clock::time_point deadline, Done done) {
   if (done()) return {};
   base::Backoff backoff(options_.spin_ns, options_.yield_us, thread.crowded);
-  const Driver driver(drivers_);
+  const Present waiter(waiters_);
   while (!done()) {
     // Now and then without a reason: lines that wait for a slot, messages that wait for room.
     if ((fabric_->maybe_pending() || backoff.looked()) && mutex_.try_lock()) {
@@ -237,9 +240,10 @@ Status Runtime::wait(ThreadState& thread, NodeId on, Clock::time_point deadline,
     if (awake) continue;
     const std::uint32_t ticket = thread.bell.load(std::memory_order_acquire);
     thread.sleeping.store(1, std::memory_order_seq_cst);
-    drivers_.fetch_sub(1, std::memory_order_relaxed);
-    if (!done()) base::futex_wait(thread.bell, ticket, kSleepSlice_us, base::FutexScope::kProcess);
-    drivers_.fetch_add(1, std::memory_order_relaxed);
+    {
+      const Present sleeper(sleepers_);
+      if (!done()) base::futex_wait(thread.bell, ticket, kSleepSlice_us, base::FutexScope::kProcess);
+    }
     thread.sleeping.store(0, std::memory_order_seq_cst);
   }
   return {};

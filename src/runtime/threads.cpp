@@ -118,6 +118,7 @@ ThreadState& ThreadRegistry::add(detail::ThreadSlot& slot) {
     threads_.push_back(std::move(*idle));
     retired_.erase(idle);
   }
+  count_.fetch_add(1, std::memory_order_seq_cst);  // a fence: before it the thread has not looked at any line
   ThreadState& state = *threads_.back();
   state.slot = &slot;
   state.hits_before = slot.hits;
@@ -139,6 +140,7 @@ void ThreadRegistry::remove(ThreadState& state) noexcept {
   const auto at = std::find_if(threads_.begin(), threads_.end(), [&](const auto& t) { return t.get() == &state; });
   retired_.push_back(std::move(*at));
   threads_.erase(at);
+  count_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 void ThreadRegistry::barrier() const noexcept {
@@ -160,7 +162,7 @@ void ThreadRegistry::wait_for_writers(std::span<const GlobalAddress> lines) {
 
 void ThreadRegistry::tell_readers() {
   base::MutexLock lock(mutex_);
-  for (const auto& thread : threads_) __atomic_store_n(&thread->slot->told, 1, __ATOMIC_SEQ_CST);
+  for (const auto& thread : threads_) __atomic_store_n(&thread->slot->told, 1, __ATOMIC_RELEASE);
 }
 
 void ThreadRegistry::for_each(const std::function<void(ThreadState&)>& f) {
