@@ -52,7 +52,8 @@ struct Placement {
 
 enum class LockMode : std::uint8_t { kRead, kWrite };
 
-/// A function for Node::atomic: works in place on the bytes at the address, `args` as given by the caller.
+/// A function for Node::atomic: changes the bytes at the address, `args` as given by the caller. One that throws
+/// changes nothing.
 using AtomicFunction = std::function<void(std::span<std::byte> target, std::span<const std::byte> args)>;
 
 /// A node of the cluster: the handle to the coherent memory.
@@ -63,6 +64,9 @@ using AtomicFunction = std::function<void(std::span<std::byte> target, std::span
 ///   1. A read returns the last write in coherence order, and never an older one of this thread.
 ///   2. Each access that stays within one line is atomic.
 ///   3. No call waits for ever: a wait ends with a status when a node that it needs has died.
+///
+/// A process joins once. (Several nodes in one process are for tests: a thread that uses two of them in turn may be
+/// served by the wrong one.)
 ///
 /// Leaving: the destructor waits for this node's writes, then serves its memory until every other node
 /// has left too (as MPI_Finalize does), for their data may live here.

@@ -183,6 +183,10 @@ Status Runtime::read_missed(ThreadState& thread, GlobalAddress address, std::byt
                             std::uint64_t* taken) {
   const NodeId home = address.node();
   if (is_dead(home)) return {Errc::kNodeDied, "the home of the address is gone", home};
+  // A read under a lock goes ahead of what is queued, but not of the thread's own writes.
+  if (!thread.held.empty()) {
+    if (const Status status = fence_writes(thread); !status.ok()) return status;
+  }
   // Task is not movable (it is linked into queues), so the room for a batch of them is raw.
   alignas(Task) std::byte room[kMaxTasks * sizeof(Task)];
   std::array<Task*, kMaxTasks> tasks;
@@ -267,6 +271,7 @@ Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const s
         return {};
       }
     }
+    const Present waiter(room_waiters_);
     const Status status = wait(thread, kNoNode, Clock::time_point::max(), [&] { return writes_->has_room(); });
     if (!status.ok()) return status;
   }

@@ -121,7 +121,7 @@ void Runtime::send_home(const LineRef& ref, const Message& message) {
 /// Makes sure that every thread that enters a line from now on sees what access was lowered. Threads that wait have
 /// fenced when they came and will when they go, and write nothing in between: where all do, there is nothing to do.
 void Runtime::issue_barrier() {
-  if (waiters_.load(std::memory_order_seq_cst) >= threads_.count()) return;
+  if (threads_.all_are(waiters_)) return;
   threads_.barrier();
   counters_->barriers_issued.add();
 }
@@ -363,6 +363,7 @@ void Runtime::flush() {
   fabric_->flush();
   for (ThreadState* thread : finished_) thread->notify();
   finished_.clear();
+  if (room_waiters_.load(std::memory_order_relaxed) != 0 && writes_->has_room()) notify_all();
 }
 
 std::uint32_t Runtime::progress() {
@@ -375,7 +376,6 @@ std::uint32_t Runtime::progress() {
       const char* why = nullptr;
       const wire::Verdict verdict = wire::judge(batch[count], from[count], limits_, &why);
       counters_->messages_received.add();
-      if (verdict == wire::Verdict::kGood) why = find_presumption(batch[count], from[count]);
       if (why != nullptr) {
         cut_off(from[count], why);
       } else if (verdict == wire::Verdict::kGood) {
@@ -395,28 +395,6 @@ std::uint32_t Runtime::progress() {
   retry_starved();
   flush();
   return total;
-}
-
-/// Does a well-formed message speak for a node that its sender cannot speak for, or name a slot that the node which it
-/// is for does not have? Data would go where nobody expects it.
-const char* Runtime::find_presumption(const wire::Message& message, NodeId from) const noexcept {
-  switch (message.kind) {
-    case Kind::kGetShared:
-    case Kind::kGetExclusive:
-    case Kind::kUpgrade:
-      if (message.requester != from) return "a request for somebody else";
-      break;
-    case Kind::kForwardShared:
-    case Kind::kForwardExclusive:
-      if (message.requester == self_) return "a forward of what is here";
-      if (message.requester == from) return nullptr;  // the home itself: the data goes to its memory
-      break;
-    default: return nullptr;
-  }
-  const std::uint64_t slots = peer_segments_[message.requester].cache_bytes() / options_.line_bytes;
-  const auto beyond = [&](std::uint32_t slot) { return slot >= slots; };
-  const auto end = message.slots.begin() + message.count;
-  return std::any_of(message.slots.begin(), end, beyond) ? "a slot that the requester does not have" : nullptr;
 }
 
 /// What a message will touch is in nobody's cache, as a rule: fetched all at once it costs one miss and not five.

@@ -43,7 +43,7 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
   memory_bytes_.assign(nodes_, segment_.memory_bytes());
   std::vector<fabric::ShmParts> parts(nodes_);
   std::vector<memory::LineMap::Extent> extents(nodes_);
-  std::uint32_t most_slots = slots_->size();
+  cache_slots_.assign(nodes_, slots_->size());
   parts[self_] = parts_of(segment_);
   for (cluster::Peer& peer : peers) {
     if (peer.id == self_) continue;
@@ -55,14 +55,14 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
     mapped.populate_cache();
     memory_bytes_[peer.id] = mapped.memory_bytes();
     parts[peer.id] = parts_of(mapped);
-    most_slots = std::max(most_slots, std::uint32_t(mapped.cache_bytes() / options_.line_bytes));
+    cache_slots_[peer.id] = std::uint32_t(mapped.cache_bytes() / options_.line_bytes);
   }
   for (NodeId node = 0; node < nodes_; ++node) extents[node].memory_bytes = memory_bytes_[node];
   lines_ = std::make_unique<memory::LineMap>(
       self_, options_.line_bytes, extents, segment_.memory(), segment_.directory(), !threads_.has_barrier(),
       [this](const std::byte* begin, std::uint64_t bytes) { segment_.join_pages(begin, bytes); });
   threads_.set_table(lines_->table(), options_.consistency == Consistency::kSc);
-  limits_ = {nodes_, self_, epoch_, options_.line_bytes, most_slots, memory_bytes_.data()};
+  limits_ = {nodes_, self_, epoch_, options_.line_bytes, cache_slots_.data(), memory_bytes_.data()};
   {
     base::MutexLock lock(mutex_);
     fabric_ = std::make_unique<fabric::ShmFabric>(self_, options_.line_bytes, segment_.header().ring_slots, parts,

@@ -26,6 +26,20 @@
 
 namespace atoll::runtime {
 
+/// Counts the threads that are in some place. Coming and going is a full fence.
+class Present {
+ public:
+  explicit Present(std::atomic<std::uint32_t>& count) noexcept : count_(count) {
+    count_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  ~Present() { count_.fetch_sub(1, std::memory_order_seq_cst); }
+  Present(const Present&) = delete;
+  Present& operator=(const Present&) = delete;
+
+ private:
+  std::atomic<std::uint32_t>& count_;
+};
+
 /// One node. What Node's methods do beyond a hit.
 ///
 /// Thread-safety: public methods may be called from any thread. One engine lock (`mutex_`) guards the protocol and
@@ -100,7 +114,6 @@ class Runtime final : private coherence::Env {
   void quiesce_all(std::span<const LineRef> refs) ATOLL_REQUIRES(mutex_);
   void withdraw_for(std::span<const wire::Message> messages) ATOLL_REQUIRES(mutex_);
   void prefetch_for(const wire::Message& message) const;
-  [[nodiscard]] const char* find_presumption(const wire::Message& message, NodeId from) const noexcept;
   void dispatch(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
   void cut_off(NodeId peer, const char* why) ATOLL_REQUIRES(mutex_);
   void call_home(NodeId to, wire::Message message) ATOLL_REQUIRES(mutex_);
@@ -163,6 +176,7 @@ class Runtime final : private coherence::Env {
   memory::Segment segment_;
   std::vector<memory::Segment> peer_segments_;  // [self_] is empty
   std::vector<std::uint64_t> memory_bytes_;     // per node
+  std::vector<std::uint32_t> cache_slots_;      // per node
   ThreadRegistry threads_;
   std::unique_ptr<memory::LineMap> lines_;
   std::unique_ptr<fabric::Fabric> fabric_;
@@ -197,26 +211,13 @@ class Runtime final : private coherence::Env {
   std::atomic<std::uint32_t> drives_{0};    // bumped by every thread that drives progress while it waits
   std::atomic<std::uint32_t> waiters_{0};   // threads in `wait`: they look for messages, and write no line meanwhile,
   std::atomic<std::uint32_t> sleepers_{0};  // but for those of them that sleep
+  std::atomic<std::uint32_t> room_waiters_{0};  // threads that wait for other threads' writes to be done
   std::atomic<bool> stopping_{false};
   std::atomic<bool> master_lost_{false};
   std::vector<std::atomic<bool>> dead_;
   std::atomic<NodeId> first_dead_{kNoNode};
   std::atomic<Clock::rep> died_at_{0};
   std::thread service_;
-};
-
-/// Counts the threads that are in some place. Coming and going is a full fence.
-class Present {
- public:
-  explicit Present(std::atomic<std::uint32_t>& count) noexcept : count_(count) {
-    count_.fetch_add(1, std::memory_order_seq_cst);
-  }
-  ~Present() { count_.fetch_sub(1, std::memory_order_seq_cst); }
-  Present(const Present&) = delete;
-  Present& operator=(const Present&) = delete;
-
- private:
-  std::atomic<std::uint32_t>& count_;
 };
 
 template <typename Done>

@@ -29,6 +29,7 @@ struct HeldLock {
 /// operations; all else belongs to the thread.
 struct ThreadState {
   detail::ThreadSlot* slot = nullptr;
+  std::unique_ptr<detail::ThreadSlot> own_slot;  // of a thread that is past its end; see ThreadRegistry::enter
   std::atomic<std::uint32_t> pending_writes{0};
   std::atomic<std::uint8_t> write_error{0};  // Errc of the first asynchronous write that failed
   std::atomic<std::uint32_t> sleeping{0};

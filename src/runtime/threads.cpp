@@ -41,6 +41,10 @@ Living& living() {
 
 }  // namespace
 
+/// This thread has given up its places; what it still does (destructors of its own) must not rely on them, nor on its
+/// slot, which goes with it.
+static constinit thread_local bool t_gone = false;
+
 /// What a thread leaves behind it: its places in the registries.
 struct ThreadExit {
   struct Place {
@@ -51,6 +55,8 @@ struct ThreadExit {
 
   ~ThreadExit() {
     close(detail::t_slot);
+    ThreadRegistry::t_number = 0;
+    t_gone = true;
     base::MutexLock lock(living().mutex);
     for (const Place& place : places) {
       for (ThreadRegistry* registry : living().registries) {
@@ -88,6 +94,13 @@ constinit thread_local std::uint64_t ThreadRegistry::t_number = 0;
 constinit thread_local ThreadState* ThreadRegistry::t_state = nullptr;
 
 ThreadState& ThreadRegistry::enter() {
+  if (t_gone) {
+    auto own = std::make_unique<detail::ThreadSlot>();
+    t_state = &add(*own);
+    t_state->own_slot = std::move(own);
+    t_number = number_;
+    return *t_state;
+  }
   detail::ThreadSlot& slot = detail::t_slot;
   const auto place = std::find_if(t_exit.places.begin(), t_exit.places.end(),
                                   [this](const ThreadExit::Place& p) { return p.registry == number_; });
@@ -118,7 +131,6 @@ ThreadState& ThreadRegistry::add(detail::ThreadSlot& slot) {
     threads_.push_back(std::move(*idle));
     retired_.erase(idle);
   }
-  count_.fetch_add(1, std::memory_order_seq_cst);  // a fence: before it the thread has not looked at any line
   ThreadState& state = *threads_.back();
   state.slot = &slot;
   state.hits_before = slot.hits;
@@ -140,7 +152,6 @@ void ThreadRegistry::remove(ThreadState& state) noexcept {
   const auto at = std::find_if(threads_.begin(), threads_.end(), [&](const auto& t) { return t.get() == &state; });
   retired_.push_back(std::move(*at));
   threads_.erase(at);
-  count_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 void ThreadRegistry::barrier() const noexcept {
@@ -163,6 +174,14 @@ void ThreadRegistry::wait_for_writers(std::span<const GlobalAddress> lines) {
 void ThreadRegistry::tell_readers() {
   base::MutexLock lock(mutex_);
   for (const auto& thread : threads_) __atomic_store_n(&thread->slot->told, 1, __ATOMIC_RELEASE);
+}
+
+bool ThreadRegistry::all_are(const std::atomic<std::uint32_t>& present) {
+  // Under the lock none can come or go for good: who is counted is one of those in the list. What the caller has stored
+  // comes before the look.
+  base::MutexLock lock(mutex_);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return present.load(std::memory_order_seq_cst) >= threads_.size();
 }
 
 void ThreadRegistry::for_each(const std::function<void(ThreadState&)>& f) {

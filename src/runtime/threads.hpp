@@ -37,8 +37,9 @@ class ThreadRegistry {
   }
   /// The node is going: no thread hits its lines any more.
   void forget_lines() noexcept;
-  /// How many threads may use this node's lines.
-  [[nodiscard]] std::uint32_t count() const noexcept { return count_.load(std::memory_order_seq_cst); }
+  /// Are as many threads counted in `present` as there are? REQUIRES: it counts threads of this node alone, and coming
+  /// and going is a fence.
+  [[nodiscard]] bool all_are(const std::atomic<std::uint32_t>& present);
   /// Is membarrier(2) there? If not, every line must be fenced.
   [[nodiscard]] bool has_barrier() const noexcept { return has_barrier_; }
   /// Makes the hazard stores of all threads visible, and ours of the access bytes to them.
@@ -64,7 +65,6 @@ class ThreadRegistry {
   bool fence_writes_ = false;
   std::uint64_t number_ = 0;  // unlike the address, never used again; 0 is none
   bool has_barrier_;
-  std::atomic<std::uint32_t> count_{0};  // threads_.size()
   base::Mutex mutex_;
   std::vector<std::unique_ptr<ThreadState>> threads_ ATOLL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<ThreadState>> retired_ ATOLL_GUARDED_BY(mutex_);  // of threads that have exited

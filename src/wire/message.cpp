@@ -111,8 +111,13 @@ const char* find_fault(const Message& m, NodeId from, const Limits& limits) noex
       if (line.node() == limits.self) return "the home asks nobody for its own line";
       break;
   }
+  // Data goes to the slots of the requester: they must be its own, and it must be one that the sender can speak for.
+  const bool request = m.kind == Kind::kGetShared || m.kind == Kind::kGetExclusive || m.kind == Kind::kUpgrade;
+  if (request && m.requester != from) return "a request for somebody else";
+  const bool forward = m.kind == Kind::kForwardShared || m.kind == Kind::kForwardExclusive;
+  if (forward && m.requester == limits.self) return "a forward of what is here";
   for (std::uint8_t i = 0; i < m.count; ++i) {
-    if (m.slots[i] >= limits.cache_slots) return "no such cache slot";
+    if (m.slots[i] >= limits.cache_slots[m.requester]) return "a slot that the requester does not have";
   }
   return nullptr;
 }

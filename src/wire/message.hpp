@@ -42,14 +42,15 @@ struct Limits {
   NodeId self = 0;
   std::uint32_t epoch = 0;
   std::uint32_t line_bytes = 0;
-  std::uint32_t cache_slots = 0;                // the most that any node has
+  const std::uint32_t* cache_slots = nullptr;   // per node
   const std::uint64_t* memory_bytes = nullptr;  // per node
 };
 
 enum class Verdict : std::uint8_t { kGood, kStale, kMalformed };
 
 /// Judges a message that came from node `from`. Nothing in it is trusted: after kGood every field is in
-/// range, the lines exist, and kinds that only a home may get or send concern lines of that home.
+/// range, the lines exist, the slots are the requester's, kinds that only a home may get or send concern lines of that
+/// home, and nobody asks in another's name.
 [[nodiscard]] Verdict judge(const Message& message, NodeId from, const Limits& limits, const char** why) noexcept;
 
 [[nodiscard]] std::string to_string(const Message& message);

@@ -160,15 +160,21 @@ inline bool write_hit(std::uint64_t address, const T& value) noexcept {
 /// Runs `use(bytes)` under the hazard if the line may be written, fenced or not; false when it may not.
 template <typename Use>
 inline bool write_line(ThreadSlot& slot, const Line& line, GlobalAddress address, Use&& use) noexcept {
-  if (line.fenced.load(std::memory_order_relaxed)) {
-    enter_hazard_fenced(slot, address.bits());
-  } else {
-    enter_hazard(slot, address.bits());
+  bool fence = line.fenced.load(std::memory_order_relaxed);
+  while (true) {
+    if (fence) {
+      enter_hazard_fenced(slot, address.bits());
+    } else {
+      enter_hazard(slot, address.bits());
+    }
+    const bool granted = (line.access.load(std::memory_order_seq_cst) & kWritable) != 0;
+    // The line may have become fenced after we looked; it did so before it was granted again, so we see it now.
+    const bool right = fence || !line.fenced.load(std::memory_order_relaxed);
+    if (granted && right) use(line.byte_at(address));
+    leave_hazard(slot);
+    if (!granted || right) return granted;
+    fence = true;
   }
-  const bool granted = (line.access.load(std::memory_order_seq_cst) & kWritable) != 0;
-  if (granted) use(line.byte_at(address));
-  leave_hazard(slot);
-  return granted;
 }
 
 }  // namespace atoll::detail

@@ -364,10 +364,17 @@ TEST(BadInput, AtomicsThatAreMisalignedOrUnknown) {
 TEST(BadInput, AnAtomicFunctionThatThrows) {
   LocalCluster cluster(2);
   for (NodeId id = 0; id < 2; ++id) {
-    ASSERT_TRUE(cluster[id].register_atomic("throws", [](auto, auto) { throw std::runtime_error("no"); }).ok());
+    ASSERT_TRUE(cluster[id]
+                    .register_atomic("throws",
+                                     [](std::span<std::byte> target, auto) {
+                                       target[0] = std::byte{1};  // which does not happen then
+                                       throw std::runtime_error("no");
+                                     })
+                    .ok());
     ASSERT_TRUE(cluster[id].register_atomic("throws an int", [](auto, auto) { throw 7; }).ok());
     const GlobalAddress at = cluster[id].allocate(8, Placement::on(1)).value();
     EXPECT_EQ(cluster[id].atomic(at, 8, "throws", {}).code(), Errc::kInvalidArgument);
+    EXPECT_EQ(cluster[id].read<std::uint64_t>(at).value(), 0u);
     EXPECT_EQ(cluster[id].atomic(at, 8, "throws an int", {}).code(), Errc::kInvalidArgument);
     EXPECT_TRUE(cluster[id].fetch_add(global_ptr<Word>(at), 1).ok());
   }

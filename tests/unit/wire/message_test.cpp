@@ -18,9 +18,9 @@ constexpr NodeId kSelf = 1;
 constexpr NodeId kFrom = 2;
 constexpr std::uint32_t kEpoch = 7;
 constexpr std::uint32_t kLine = 512;
-constexpr std::uint32_t kSlots = 100;
+constexpr std::array<std::uint32_t, 3> kSlots = {200, 150, 100};
 constexpr std::array<std::uint64_t, 3> kMemory = {1 << 20, 2 << 20, 3 << 20};
-constexpr Limits kLimits{3, kSelf, kEpoch, kLine, kSlots, kMemory.data()};
+constexpr Limits kLimits{3, kSelf, kEpoch, kLine, kSlots.data(), kMemory.data()};
 
 /// A request of node 2 for two lines of node 1.
 Message good() {
@@ -76,14 +76,21 @@ TEST(Judge, FindsEveryFault) {
   EXPECT_THAT(changed([](Message& m) { m.line = GlobalAddress::make(kSelf, kMemory[kSelf] - kLine).bits(); }),
               HasSubstr("beyond"));  // a run of two
   EXPECT_THAT(changed([](Message& m) { m.line = GlobalAddress::make(0, 4096).bits(); }), HasSubstr("not the home"));
-  EXPECT_THAT(changed([](Message& m) { m.slots[1] = kSlots; }), HasSubstr("slot"));
+  EXPECT_THAT(changed([](Message& m) { m.slots[1] = kSlots[kFrom]; }), HasSubstr("slot"));  // others have it
   EXPECT_THAT(changed([](Message& m) {
                 m.kind = Kind::kInvalidate;
                 m.line = GlobalAddress::make(0, 4096).bits();
               }),
               HasSubstr("not the home"));
   EXPECT_THAT(changed([](Message& m) { m.kind = Kind::kOwnerData; }), HasSubstr("own line"));
-  EXPECT_EQ(changed([](Message& m) { m.slots[2] = kSlots; }), "");  // beyond the run: not looked at
+  EXPECT_THAT(changed([](Message& m) { m.requester = 0; }), HasSubstr("somebody else"));
+  EXPECT_THAT(changed([](Message& m) {
+                m.kind = Kind::kForwardShared;
+                m.line = GlobalAddress::make(kFrom, 4096).bits();
+                m.requester = kSelf;
+              }),
+              HasSubstr("what is here"));
+  EXPECT_EQ(changed([](Message& m) { m.slots[2] = kSlots[kFrom]; }), "");  // beyond the run: not looked at
 }
 
 TEST(Judge, NothingOutOfRangeIsEverLetThrough) {
@@ -114,7 +121,7 @@ TEST(Judge, NothingOutOfRangeIsEverLetThrough) {
     ASSERT_EQ(line.kind(), GlobalAddress::Kind::kMemory);
     ASSERT_EQ(line.offset() % kLine, 0u);
     ASSERT_LE(line.offset() + m.count * kLine, kMemory.at(line.node()));
-    for (int k = 0; k < m.count; ++k) ASSERT_LT(m.slots[std::size_t(k)], kSlots);
+    for (int k = 0; k < m.count; ++k) ASSERT_LT(m.slots[std::size_t(k)], kSlots.at(m.requester));
     (void)to_string(m);
   }
   EXPECT_GT(taken, 0);
