@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "atoll/detail/hit.hpp"
 #include "base/racy_copy.hpp"
@@ -17,12 +18,28 @@ namespace atoll::runtime {
   return (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8) && address % bytes == 0;
 }
 
+/// One word in one piece. The line's side is aligned; the caller's need not be.
+template <typename Word>
+inline void copy_as(std::byte* to, const std::byte* from) noexcept {
+  const auto is_aligned = [](const std::byte* at) { return reinterpret_cast<std::uintptr_t>(at) % sizeof(Word) == 0; };
+  Word word;
+  if (is_aligned(from)) {
+    word = detail::load_shared(*reinterpret_cast<const Word*>(from));
+  } else {
+    std::memcpy(&word, from, sizeof(word));
+  }
+  if (is_aligned(to)) {
+    detail::store_shared(*reinterpret_cast<Word*>(to), word);
+  } else {
+    std::memcpy(to, &word, sizeof(word));
+  }
+}
 inline void copy_word(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   switch (bytes) {
-    case 1: __atomic_store_n(reinterpret_cast<std::uint8_t*>(to), std::uint8_t(*from), __ATOMIC_RELEASE); break;
-    case 2: detail::store_word(to, detail::load_word<std::uint16_t>(from)); break;
-    case 4: detail::store_word(to, detail::load_word<std::uint32_t>(from)); break;
-    default: detail::store_word(to, detail::load_word<std::uint64_t>(from)); break;
+    case 1: copy_as<std::uint8_t>(to, from); break;
+    case 2: copy_as<std::uint16_t>(to, from); break;
+    case 4: copy_as<std::uint32_t>(to, from); break;
+    default: copy_as<std::uint64_t>(to, from); break;
   }
 }
 
