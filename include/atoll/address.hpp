@@ -13,8 +13,8 @@ namespace atoll {
 
 /// 64 bits: kind (8) | node (16) | offset (40). The value 0 is null; no allocation starts at offset 0.
 ///
-/// The node stands right above the offset, so that an address shifted by the line's size is an index into one table for
-/// the lines of all nodes; see docs/architecture.md, "The hit path".
+/// The node stands right above the offset, so that an address, shifted, is an index into one table for the lines of all
+/// nodes; see docs/architecture.md, "The hit path".
 class GlobalAddress {
  public:
   static constexpr unsigned kOffsetBits = 40;  // a terabyte per node

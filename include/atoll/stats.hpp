@@ -21,7 +21,7 @@ struct Stats {
   std::uint64_t lock_refusals = 0;  // try-locks refused
   std::uint64_t evictions_clean = 0;
   std::uint64_t evictions_dirty = 0;
-  std::uint64_t invalidations = 0;    // lines taken from this node by others' requests
+  std::uint64_t invalidations = 0;    // copies taken from this node because another node writes
   std::uint64_t barriers_issued = 0;  // membarrier calls
   std::uint64_t read_ahead_lines = 0;
   std::uint64_t messages_sent = 0;

@@ -34,6 +34,8 @@ LineMap::LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent
       fenced_(fenced),
       before_use_(std::move(before_use)),
       directory_(reinterpret_cast<DirEntry*>(directory)) {
+  // A distance of 0 means "no bytes"; with addresses chosen at random this never happens.
+  ATOLL_CHECK(reinterpret_cast<std::uint64_t>(memory) != GlobalAddress::make(self, 0).bits());
   const auto shift = std::uint32_t(std::countr_zero(line_bytes));
   const std::uint64_t stride = std::uint64_t{1}
                                << (GlobalAddress::kNodeShift - detail::kHotShift);  // from node to node

@@ -199,6 +199,7 @@ bool Runtime::take_slot(const LineRef& ref) {
   ref.line->slot = slot + 1;
   ref.line->lives = 0;
   ref.hot.set_bytes(ref.address, segment_.cache() + std::uint64_t(slot) * options_.line_bytes);
+  ATOLL_CHECK(ref.hot.has_bytes());
   counters_->cache_lines_used.set(slots_->used());
   return true;
 }

@@ -54,9 +54,9 @@ enum LockWord : std::uint32_t {
 /// `version`, which threads change themselves. Invariants:
 ///   1. A thread that writes a line's data is named by a hazard slot or by the lock word; who lowers the access waits
 ///      for those before it lets the line go. Nobody waits for readers: they are told, and look when they are done.
-///   2. Lines and their bytes are aligned to 64. Distance 0 is "no bytes": no pointer equals a global address, for
-///   those
-///      that are so small are never given out.
+///   2. Lines and their bytes are aligned to 64. Distance 0 is "no bytes": where bytes would stand at the very address
+///   that
+///      they have among all nodes', they are not used (LineMap and Runtime::take_slot check it).
 struct alignas(32) Line {
   std::atomic<std::uint32_t> lock{0};
   std::atomic<std::uint32_t> version{0};   // odd while a write of more than 8 bytes is under way
