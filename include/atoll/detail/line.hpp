@@ -153,10 +153,10 @@ struct LineTable {
 };
 
 /// Per-thread state that a hit touches. Where a process has several nodes (tests), the inlined hits are those of the
-/// first; threads of the others have a limit of 0 and go through the slow path for everything.
+/// first; threads of the others have limits of 0 and go through the slow path for everything.
 ///
-/// Thread-safety: `hazard` is read by those who take lines away, who also set `told`; what a node's end resets is
-/// atomic; all else is the thread's own.
+/// Thread-safety: `hazard` is read by those who take lines away, who also set `told`; a node's end resets the limits;
+/// all else is the thread's own.
 struct ThreadSlot {
   std::uint64_t read_limit = 0;   // an eighth of the first address beyond all memory
   std::uint64_t write_limit = 0;  // the same for writes; 0 where all of them must fence
