@@ -2,22 +2,12 @@
 // sleep.
 #pragma once
 
-#include <sched.h>
-
 #include <chrono>
 #include <cstdint>
 
-#include "atoll/detail/namespace.hpp"
+#include "base/host.hpp"
 
 namespace atoll::base {
-
-inline void cpu_relax() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 /// One wait: call `pause` between looks at what is waited for, until it says false; then sleep.
 ///
@@ -28,10 +18,10 @@ inline void cpu_relax() noexcept {
 /// Thread-safety: one thread's own.
 class Backoff {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = Host::Clock;
   /// `crowded`: what was learned, kept by the caller from one wait to the next.
-  Backoff(std::uint32_t spin_ns, std::uint32_t yield_us, bool& crowded) noexcept
-      : spin_(spin_ns), yield_(yield_us), crowded_(crowded) {}
+  Backoff(Host& host, std::uint32_t spin_ns, std::uint32_t yield_us, bool& crowded) noexcept
+      : host_(host), spin_(spin_ns), yield_(yield_us), crowded_(crowded) {}
 
   /// What was waited for has come: the next wait begins anew. What was learned stays.
   void reset() noexcept { rounds_ = 0; }
@@ -43,16 +33,16 @@ class Backoff {
   /// False when the time to spin and yield is over.
   [[nodiscard]] bool pause() noexcept {
     if (++rounds_ % kRounds != 0 && !crowded_) {
-      cpu_relax();
+      host_.relax();
       return true;
     }
-    now_ = Clock::now();
+    now_ = host_.now();
     if (rounds_ <= kRounds) start_ = now_;  // the first look: a short wait never asks for the time
     if (crowded_) rounds_ = 2 * kRounds;
     if (now_ - start_ < spin_) return true;
     if (now_ - start_ >= yield_) return false;
-    ::sched_yield();
-    crowded_ = Clock::now() - now_ > kLongYield;
+    host_.yield();
+    crowded_ = host_.now() - now_ > kLongYield;
     return true;
   }
 
@@ -60,6 +50,7 @@ class Backoff {
   static constexpr std::uint32_t kRounds = 256;
   static constexpr std::chrono::nanoseconds kLongYield{1000};
 
+  Host& host_;
   std::chrono::nanoseconds spin_;
   std::chrono::microseconds yield_;
   std::uint32_t rounds_ = 0;

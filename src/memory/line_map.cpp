@@ -22,12 +22,16 @@ using detail::Line;
 namespace {
 constexpr std::uint64_t kSlabBytes = 1 << 20;  // a node's memory is a multiple of it
 
+/// From one node's hot words to the next one's.
+constexpr std::uint64_t kHotStride = std::uint64_t{1} << (GlobalAddress::kNodeShift - detail::kHotShift);
+
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kHugePage = 2 << 20;
 }  // namespace
 
 LineMap::LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent>& extents, std::byte* memory,
-                 std::byte* directory, bool fenced, std::function<void(const std::byte*, std::uint64_t)> before_use)
+                 std::byte* directory, bool fenced, bool inlined_hits,
+                 std::function<void(const std::byte*, std::uint64_t)> before_use)
     : self_(self),
       line_bytes_(line_bytes),
       memory_(memory),
@@ -37,45 +41,52 @@ LineMap::LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent
   // A distance of 0 means "no bytes"; with addresses chosen at random this never happens.
   ATOLL_CHECK(reinterpret_cast<std::uint64_t>(memory) != GlobalAddress::make(self, 0).bits());
   const auto shift = std::uint32_t(std::countr_zero(line_bytes));
-  const std::uint64_t stride = std::uint64_t{1}
-                               << (GlobalAddress::kNodeShift - detail::kHotShift);  // from node to node
-  const std::uint64_t hot_bytes = extents.size() * stride * sizeof(HotWord);
-  auto* reads = static_cast<HotWord*>(reserve(hot_bytes, detail::kHotReadsAt));
-  const bool first = reinterpret_cast<std::uint64_t>(reads) == detail::kHotReadsAt;  // of the nodes of this process
-  auto* writes = static_cast<HotWord*>(reserve(hot_bytes, first ? detail::kHotWritesAt : 0));
-  const bool in_place = first && reinterpret_cast<std::uint64_t>(writes) == detail::kHotWritesAt;
+  if (inlined_hits && shift >= detail::kHotShift) reserve_hot_words(extents.size());
   for (std::size_t node = 0; node < extents.size(); ++node) {
     // Zero pages are valid lines of another node: invalid, unlocked, without a slot.
     const std::uint64_t count = extents[node].memory_bytes >> shift;
     const std::uint64_t words = extents[node].memory_bytes >> detail::kHotShift;
-    make_usable(reads + node * stride, words * sizeof(HotWord));
-    make_usable(writes + node * stride, words * sizeof(HotWord));
+    if (table_.reads != nullptr) {
+      make_usable(table_.reads + node * kHotStride, words * sizeof(HotWord));
+      make_usable(table_.writes + node * kHotStride, words * sizeof(HotWord));
+    }
     homes_.push_back(static_cast<Line*>(reserve(count * sizeof(Line), 0)));
     make_usable(homes_.back(), count * sizeof(Line));
     memory_bytes_.push_back(extents[node].memory_bytes);
   }
-  table_ = {reads,
-            writes,
-            homes_.data(),
-            memory_bytes_.data(),
-            extents.size(),
-            shift,
-            in_place && shift >= detail::kHotShift};
+  table_.lines = homes_.data();
+  table_.bytes = memory_bytes_.data();
+  table_.nodes = extents.size();
+  table_.line_shift = shift;
 }
 
-/// Address space that reads as zeros and takes no memory: at `wanted` if that is given and free, else anywhere. Aligned
-/// to huge pages where it is large enough to fill some: a random access that misses the processor's caches should not
-/// miss its address translation twice.
-void* LineMap::reserve(std::uint64_t bytes, [[maybe_unused]] std::uint64_t wanted) {
+/// The hot words of all nodes, where inlined hits look for them. Only the first node of a process finds the place free.
+void LineMap::reserve_hot_words(std::size_t nodes) {
+  const std::uint64_t bytes = nodes * kHotStride * sizeof(HotWord);
+  auto* const reads = static_cast<HotWord*>(reserve(bytes, detail::kHotReadsAt));
+  auto* const writes = reads == nullptr ? nullptr : static_cast<HotWord*>(reserve(bytes, detail::kHotWritesAt));
+  if (writes == nullptr) return;
+  table_.reads = reads;
+  table_.writes = writes;
+}
+
+/// Address space that reads as zeros and takes no memory: at `wanted` if that is given (nullptr when it is taken), else
+/// anywhere. Aligned to huge pages where it is large enough to fill some: a random access that misses the processor's
+/// caches should not miss its address translation twice.
+void* LineMap::reserve(std::uint64_t bytes, std::uint64_t wanted) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   const std::uint64_t alignment = bytes >= kHugePage / 2 ? kHugePage : kPage;
   const std::uint64_t rounded = (bytes + alignment - 1) / alignment * alignment;
   const std::uint64_t mapped = rounded + alignment;
   void* at = MAP_FAILED;
+  if (wanted == 0) {
+    at = ::mmap(nullptr, mapped, PROT_READ, kFlags, -1, 0);
+  } else {
 #ifndef ATOLL_TSAN  // which keeps these addresses for itself
-  if (wanted != 0) at = ::mmap(reinterpret_cast<void*>(wanted), mapped, PROT_READ, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
+    at = ::mmap(reinterpret_cast<void*>(wanted), mapped, PROT_READ, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
 #endif
-  if (at == MAP_FAILED) at = ::mmap(nullptr, mapped, PROT_READ, kFlags, -1, 0);
+    if (at == MAP_FAILED) return nullptr;
+  }
   if (at == MAP_FAILED) {
     throw Error(
         fmt::format("cannot reserve {} for the table of lines: {}. Raise the limit on address space (ulimit -v)",
@@ -129,6 +140,7 @@ void LineMap::open_slab(std::uint64_t slab) {
 HotLine LineMap::hot_line(GlobalAddress line) const noexcept {
   const std::uint64_t index = line.bits() >> detail::kHotShift;
   Line& record = homes_[line.node()][line.offset() >> table_.line_shift];
+  if (table_.reads == nullptr) return {record, nullptr, nullptr, 0};
   return {record, table_.reads + index, table_.writes + index, line_bytes_ >> detail::kHotShift};
 }
 

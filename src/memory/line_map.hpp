@@ -22,10 +22,12 @@ class LineMap {
     std::uint64_t memory_bytes = 0;
   };
   /// `memory` and `directory` are this node's own, in its segment. Throws Error when address space runs out.
-  /// `fenced`: there is no membarrier(2), so every line is fenced from the start. `before_use`: is told of each part of
+  /// `fenced`: there is no membarrier(2), so every line is fenced from the start. `inlined_hits`: this
+  /// node may have them, if it is the first of the process. `before_use`: is told of each part of
   /// memory and directory before its lines are used for the first time.
   LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent>& extents, std::byte* memory,
-          std::byte* directory, bool fenced, std::function<void(const std::byte*, std::uint64_t)> before_use = {});
+          std::byte* directory, bool fenced, bool inlined_hits,
+          std::function<void(const std::byte*, std::uint64_t)> before_use = {});
   ~LineMap();
   LineMap(const LineMap&) = delete;
   LineMap& operator=(const LineMap&) = delete;
@@ -40,6 +42,7 @@ class LineMap {
   [[nodiscard]] bool contains(GlobalAddress address, std::uint64_t bytes) const noexcept;
 
  private:
+  void reserve_hot_words(std::size_t nodes);
   void* reserve(std::uint64_t bytes, std::uint64_t wanted);
   void make_usable(void* at, std::uint64_t bytes);
   void open_slab(std::uint64_t slab);

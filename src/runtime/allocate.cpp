@@ -14,11 +14,6 @@ constexpr std::size_t kCodeAt = 0, kFreshAt = 1;  // in Message::slots of a repl
 constexpr const char* kNoMemory = "no node that may be used has that much free memory in one piece";
 }  // namespace
 
-std::uint64_t Runtime::free_bytes_of(NodeId node) const noexcept {
-  const memory::Segment& segment = node == self_ ? segment_ : peer_segments_[node];
-  return segment.header().counters.memory_free_bytes.get();
-}
-
 /// Sends a request to a node and waits for its answer.
 Status Runtime::call(NodeId node, Kind kind, std::uint64_t argument, Call& call) {
   if (is_dead(node)) return {Errc::kNodeDied, "the node asked is gone", node};
@@ -130,7 +125,7 @@ Result<GlobalAddress> Runtime::allocate(std::uint64_t bytes, const Placement& pl
         if (node != self_ && !is_dead(node)) candidates.push_back(node);
       }
       std::stable_sort(candidates.begin(), candidates.end(),
-                       [&](NodeId a, NodeId b) { return free_bytes_of(a) > free_bytes_of(b); });
+                       [&](NodeId a, NodeId b) { return transport_->free_bytes(a) > transport_->free_bytes(b); });
       if (placement.where == Where::kAny) candidates.insert(candidates.begin(), self_);
       if (candidates.empty()) return {Errc::kInvalidArgument, "there is no other node"};
       break;
@@ -220,7 +215,7 @@ Status Runtime::barrier(std::chrono::milliseconds timeout) {
     round = barrier_round_;
   }
   ThreadState& thread = threads_.current();
-  const auto deadline = Clock::now() + std::min(timeout, std::chrono::milliseconds(std::chrono::hours(24)));
+  const auto deadline = host_.now() + std::min(timeout, std::chrono::milliseconds(std::chrono::hours(24)));
   const auto released = [&] { return barrier_released_.load(std::memory_order_acquire) >= round; };
   const auto hopeless = [&] { return left_after_.load(std::memory_order_acquire) < round; };
   Status status = wait(thread, 0, deadline, [&] { return released() || hopeless(); });

@@ -1,9 +1,6 @@
 // The engine: what the coherence core asks of the node, and how messages are worked off.
-#include <sched.h>
-
 #include <algorithm>
 #include <array>
-#include <thread>
 
 #include "base/check.hpp"
 #include "base/log.hpp"
@@ -443,7 +440,7 @@ void Runtime::cut_off(NodeId peer, const char* why) {
   spdlog::error("node {} is cut off: {}", peer, why);
   fabric_->forget(peer);
   dead_[peer].store(true, std::memory_order_relaxed);
-  died_at_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+  died_at_.store(host_.now().time_since_epoch().count(), std::memory_order_relaxed);
   first_dead_.store(peer, std::memory_order_release);
   notify_all();
 }
@@ -451,12 +448,12 @@ void Runtime::cut_off(NodeId peer, const char* why) {
 void Runtime::serve_forever() {
   std::uint32_t drives_seen = drives_.load(std::memory_order_relaxed);
   bool crowded = false;
-  base::Backoff backoff(options_.spin_ns, options_.yield_us, crowded);
+  base::Backoff backoff(host_, options_.spin_ns, options_.yield_us, crowded);
   std::chrono::microseconds stand_by = kStandBy;
   while (!stopping_.load(std::memory_order_acquire)) {
     if (waiters_.load(std::memory_order_relaxed) > sleepers_.load(std::memory_order_relaxed)) {
       // Threads that wait look for messages themselves, and may need the CPU that we would take.
-      std::this_thread::sleep_for(stand_by);
+      host_.sleep_for(stand_by);
       stand_by = std::min(2 * stand_by, kLongStandBy);
       backoff.reset();
       continue;
@@ -475,7 +472,7 @@ void Runtime::serve_forever() {
       if (drives == drives_seen) continue;
       // Threads that wait drive the node themselves; look again a little later.
       drives_seen = drives;
-      std::this_thread::sleep_for(kStandBy);
+      host_.sleep_for(kStandBy);
     } else {
       fabric_->wait(1000);
     }

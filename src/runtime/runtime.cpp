@@ -5,20 +5,20 @@
 
 #include "base/log.hpp"
 #include "base/units.hpp"
-#include "fabric/shm/shm_fabric.hpp"
 
 namespace atoll::runtime {
-namespace {
-
-fabric::ShmParts parts_of(const memory::Segment& segment) {
-  memory::SegmentHeader& header = segment.header();
-  return {segment.rings(), segment.cache(), segment.memory(), &header.doorbell, &header.asleep};
-}
-
-}  // namespace
 
 Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> membership)
-    : options_(options), membership_(std::move(membership)), dead_(membership_->count()) {
+    : Runtime(options, std::move(membership), make_shm_transport(), base::Host::real()) {}
+
+Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> membership,
+                 std::unique_ptr<Transport> transport, base::Host& host)
+    : options_(options),
+      host_(host),
+      membership_(std::move(membership)),
+      transport_(std::move(transport)),
+      threads_(host),
+      dead_(membership_->count()) {
   self_ = membership_->id();
   nodes_ = membership_->count();
   epoch_ = membership_->epoch();
@@ -32,50 +32,40 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
   counters_->memory_bytes.set(segment_.memory_bytes());
   counters_->memory_free_bytes.set(allocator_->free_bytes());
   counters_->cache_lines.set(slots_->size());
-
-  std::vector<cluster::Peer> peers =
-      membership_->exchange(segment_.fd(), {[this](NodeId node, const std::string& why) { on_death(node, why); },
-                                            [this] {
-                                              master_lost_.store(true, std::memory_order_release);
-                                              notify_all();
-                                            }});
-  peer_segments_.resize(nodes_);
-  memory_bytes_.assign(nodes_, segment_.memory_bytes());
-  std::vector<fabric::ShmParts> parts(nodes_);
-  std::vector<memory::LineMap::Extent> extents(nodes_);
-  cache_slots_.assign(nodes_, slots_->size());
-  parts[self_] = parts_of(segment_);
-  for (cluster::Peer& peer : peers) {
-    if (peer.id == self_) continue;
-    memory::Segment& mapped = peer_segments_[peer.id] = memory::Segment::open(peer.segment);
-    if (mapped.header().line_bytes != options_.line_bytes || mapped.header().nodes != nodes_) {
-      throw Error(fmt::format("node {} joined with lines of {} bytes, this one with {}", peer.id,
-                              mapped.header().line_bytes, options_.line_bytes));
-    }
-    mapped.populate_cache();
-    memory_bytes_[peer.id] = mapped.memory_bytes();
-    parts[peer.id] = parts_of(mapped);
-    cache_slots_[peer.id] = std::uint32_t(mapped.cache_bytes() / options_.line_bytes);
-  }
-  for (NodeId node = 0; node < nodes_; ++node) extents[node].memory_bytes = memory_bytes_[node];
-  lines_ = std::make_unique<memory::LineMap>(
-      self_, options_.line_bytes, extents, segment_.memory(), segment_.directory(), !threads_.has_barrier(),
-      [this](const std::byte* begin, std::uint64_t bytes) { segment_.join_pages(begin, bytes); });
-  threads_.set_table(lines_->table(), options_.consistency == Consistency::kSc);
-  limits_ = {nodes_, self_, epoch_, options_.line_bytes, cache_slots_.data(), memory_bytes_.data()};
-  {
-    base::MutexLock lock(mutex_);
-    fabric_ = std::make_unique<fabric::ShmFabric>(self_, options_.line_bytes, segment_.header().ring_slots, parts,
-                                                  *counters_);
-  }
-  spdlog::info("node {} of {}: transport shm (all nodes on this host), memory {}, cache {}, lines of {} B, {}, {}",
-               self_, nodes_, base::format_bytes(segment_.memory_bytes()), base::format_bytes(segment_.cache_bytes()),
-               options_.line_bytes,
+  connect();
+  spdlog::info("node {} of {}: transport {}, memory {}, cache {}, lines of {} B, {}, {}", self_, nodes_,
+               transport_->describe(), base::format_bytes(segment_.memory_bytes()),
+               base::format_bytes(segment_.cache_bytes()), options_.line_bytes,
                segment_.huge()         ? "huge pages"
                : segment_.huge_cache() ? "huge pages for the cache"
                                        : "small pages (the system gives no huge ones)",
                threads_.has_barrier() ? "membarrier" : "fenced accesses (no membarrier)");
-  if (nodes_ > 1) service_ = std::thread([this] { serve_forever(); });
+  if (nodes_ > 1) service_ = host_.start([this] { serve_forever(); });
+}
+
+/// Meets the other nodes, and makes what depends on what they bring.
+void Runtime::connect() {
+  const std::vector<Brought> brought =
+      transport_->connect(segment_, *membership_,
+                          {[this](NodeId node, const std::string& why) { on_death(node, why); },
+                           [this] {
+                             master_lost_.store(true, std::memory_order_release);
+                             notify_all();
+                           }});
+  std::vector<memory::LineMap::Extent> extents;
+  for (const Brought& node : brought) {
+    memory_bytes_.push_back(node.memory_bytes);
+    cache_slots_.push_back(node.cache_slots);
+    extents.push_back({node.memory_bytes});
+  }
+  lines_ = std::make_unique<memory::LineMap>(
+      self_, options_.line_bytes, extents, segment_.memory(), segment_.directory(), !threads_.has_barrier(),
+      host_.has_inlined_hits(),
+      [this](const std::byte* begin, std::uint64_t bytes) { segment_.join_pages(begin, bytes); });
+  threads_.set_table(lines_->table(), options_.consistency == Consistency::kSc);
+  limits_ = {nodes_, self_, epoch_, options_.line_bytes, cache_slots_.data(), memory_bytes_.data()};
+  base::MutexLock lock(mutex_);
+  fabric_ = transport_->make_fabric(*counters_);
 }
 
 Runtime::~Runtime() {
@@ -83,12 +73,12 @@ Runtime::~Runtime() {
     spdlog::error("leaving with writes that could not be done: {}", status.to_string());
   }
   ThreadState& thread = threads_.current();
-  (void)wait(thread, kNoNode, Clock::now() + std::chrono::seconds(10), [&] { return writes_->all_free(); });
+  (void)wait(thread, kNoNode, host_.now() + std::chrono::seconds(10), [&] { return writes_->all_free(); });
   tell_leaving();
   membership_->leave();
   stopping_.store(true, std::memory_order_release);
   fabric_->wake_self();
-  if (service_.joinable()) service_.join();
+  service_.reset();
   membership_.reset();  // no callbacks from here on
   threads_.forget_lines();
 }
@@ -135,7 +125,7 @@ void Runtime::on_death(NodeId node, const std::string& why) {
     if (fabric_ != nullptr) fabric_->forget(node);  // else it died while we join: nothing was sent to it yet
   }
   dead_[node].store(true, std::memory_order_release);
-  died_at_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+  died_at_.store(host_.now().time_since_epoch().count(), std::memory_order_relaxed);
   first_dead_.store(node, std::memory_order_release);
   notify_all();
 }

@@ -7,12 +7,12 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "atoll/node.hpp"
 #include "base/backoff.hpp"
+#include "base/host.hpp"
 #include "base/mutex.hpp"
 #include "cluster/membership.hpp"
 #include "coherence/protocol.hpp"
@@ -23,6 +23,7 @@
 #include "memory/segment.hpp"
 #include "runtime/task.hpp"
 #include "runtime/threads.hpp"
+#include "runtime/transport.hpp"
 
 namespace atoll::runtime {
 
@@ -52,6 +53,9 @@ class Runtime final : private coherence::Env {
  public:
   /// Throws Error.
   Runtime(const Options& options, std::unique_ptr<cluster::Membership> membership);
+  /// The same with another way to the peers and another machine than those of this process.
+  Runtime(const Options& options, std::unique_ptr<cluster::Membership> membership, std::unique_ptr<Transport> transport,
+          base::Host& host);
   ~Runtime() override;
 
   [[nodiscard]] NodeId id() const noexcept { return self_; }
@@ -80,7 +84,7 @@ class Runtime final : private coherence::Env {
   [[nodiscard]] Stats stats();
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = base::Host::Clock;
   using LineRef = coherence::LineRef;
   static constexpr std::uint64_t kSleepSlice_us = 50'000;  // a sleeper looks this often whether a node has died
   static constexpr std::uint32_t kBatch = 16;              // messages taken from the fabric before they are worked on
@@ -128,6 +132,7 @@ class Runtime final : private coherence::Env {
   template <typename Done>
   Status wait(ThreadState& thread, NodeId on, Clock::time_point deadline, Done done);
   [[nodiscard]] Status why_to_give_up(NodeId on, const base::Backoff& wait, Clock::time_point deadline);
+  void connect();
   void tell_leaving();
   [[nodiscard]] bool is_dead(NodeId node) const noexcept;
   void on_death(NodeId node, const std::string& why);
@@ -166,17 +171,17 @@ class Runtime final : private coherence::Env {
   void handle_call(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
   void handle_reply(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
   void handle_barrier(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
-  [[nodiscard]] std::uint64_t free_bytes_of(NodeId node) const noexcept;
 
   Options options_;
+  base::Host& host_;
   std::unique_ptr<cluster::Membership> membership_;
   NodeId self_ = 0;
   NodeId nodes_ = 1;
   std::uint32_t epoch_ = 0;
   memory::Segment segment_;
-  std::vector<memory::Segment> peer_segments_;  // [self_] is empty
-  std::vector<std::uint64_t> memory_bytes_;     // per node
-  std::vector<std::uint32_t> cache_slots_;      // per node
+  std::unique_ptr<Transport> transport_;
+  std::vector<std::uint64_t> memory_bytes_;  // per node
+  std::vector<std::uint32_t> cache_slots_;   // per node
   ThreadRegistry threads_;
   std::unique_ptr<memory::LineMap> lines_;
   std::unique_ptr<fabric::Fabric> fabric_;
@@ -217,13 +222,13 @@ class Runtime final : private coherence::Env {
   std::vector<std::atomic<bool>> dead_;
   std::atomic<NodeId> first_dead_{kNoNode};
   std::atomic<Clock::rep> died_at_{0};
-  std::thread service_;
+  std::unique_ptr<base::Host::Thread> service_;
 };
 
 template <typename Done>
 Status Runtime::wait(ThreadState& thread, NodeId on, Clock::time_point deadline, Done done) {
   if (done()) return {};
-  base::Backoff backoff(options_.spin_ns, options_.yield_us, thread.crowded);
+  base::Backoff backoff(host_, options_.spin_ns, options_.yield_us, thread.crowded);
   const Present waiter(waiters_);
   while (!done()) {
     // Now and then without a reason: lines that wait for a slot, messages that wait for room.
@@ -243,7 +248,7 @@ Status Runtime::wait(ThreadState& thread, NodeId on, Clock::time_point deadline,
     thread.sleeping.store(1, std::memory_order_seq_cst);
     {
       const Present sleeper(sleepers_);
-      if (!done()) base::futex_wait(thread.bell, ticket, kSleepSlice_us, base::FutexScope::kProcess);
+      if (!done()) host_.wait(thread.bell, ticket, kSleepSlice_us, base::FutexScope::kProcess);
     }
     thread.sleeping.store(0, std::memory_order_seq_cst);
   }

@@ -10,7 +10,7 @@
 
 #include "atoll/detail/line.hpp"
 #include "atoll/node.hpp"
-#include "base/futex.hpp"
+#include "base/host.hpp"
 #include "base/mutex.hpp"
 #include "coherence/types.hpp"
 
@@ -28,6 +28,9 @@ struct HeldLock {
 /// Thread-safety: `pending_writes`, `sleeping`, `bell` and `write_error` are shared with whoever completes the thread's
 /// operations; all else belongs to the thread.
 struct ThreadState {
+  explicit ThreadState(base::Host& on) noexcept : host(on) {}
+
+  base::Host& host;
   detail::ThreadSlot* slot = nullptr;
   std::unique_ptr<detail::ThreadSlot> own_slot;  // of a thread that is past its end; see ThreadRegistry::enter
   std::atomic<std::uint32_t> pending_writes{0};
@@ -49,7 +52,7 @@ struct ThreadState {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (sleeping.load(std::memory_order_seq_cst) == 0) return;
     bell.fetch_add(1, std::memory_order_release);
-    base::futex_wake(bell, 1, base::FutexScope::kProcess);
+    host.wake(bell, base::FutexScope::kProcess);
   }
 };
 

@@ -1,7 +1,6 @@
 #include "runtime/threads.hpp"
 
 #include <linux/membarrier.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -55,7 +54,7 @@ struct ThreadExit {
 
   ~ThreadExit() {
     close(detail::t_slot);
-    ThreadRegistry::t_number = 0;
+    ThreadRegistry::t_seat = {};
     t_gone = true;
     base::MutexLock lock(living().mutex);
     for (const Place& place : places) {
@@ -67,7 +66,8 @@ struct ThreadExit {
 };
 static thread_local ThreadExit t_exit;
 
-ThreadRegistry::ThreadRegistry() : has_barrier_(membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0) {
+ThreadRegistry::ThreadRegistry(base::Host& host)
+    : host_(host), has_barrier_(membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0) {
 #ifdef ATOLL_TSAN
   has_barrier_ = false;  // ThreadSanitizer does not know it; under it every access fences
 #endif
@@ -90,34 +90,33 @@ void ThreadRegistry::forget_lines() noexcept {
   }
 }
 
-constinit thread_local std::uint64_t ThreadRegistry::t_number = 0;
-constinit thread_local ThreadState* ThreadRegistry::t_state = nullptr;
+constinit thread_local Seat ThreadRegistry::t_seat;
 
 ThreadState& ThreadRegistry::enter() {
-  if (t_gone) {
+  if (t_gone || t_seat.is_fiber) {
     auto own = std::make_unique<detail::ThreadSlot>();
-    t_state = &add(*own);
-    t_state->own_slot = std::move(own);
-    t_number = number_;
-    return *t_state;
+    t_seat.state = &add(*own);
+    t_seat.state->own_slot = std::move(own);
+    t_seat.registry = number_;
+    return *t_seat.state;
   }
   detail::ThreadSlot& slot = detail::t_slot;
   const auto place = std::find_if(t_exit.places.begin(), t_exit.places.end(),
                                   [this](const ThreadExit::Place& p) { return p.registry == number_; });
   if (place != t_exit.places.end()) {
-    t_state = place->state;
+    t_seat.state = place->state;
   } else {
-    t_state = &add(slot);
-    t_exit.places.push_back({number_, t_state});
+    t_seat.state = &add(slot);
+    t_exit.places.push_back({number_, t_seat.state});
   }
   close(slot);
-  if (table_.is_hot) {
+  if (table_.reads != nullptr) {
     const std::uint64_t limit = (table_.nodes << GlobalAddress::kNodeShift) / 8;
     __atomic_store_n(&slot.read_limit, limit, __ATOMIC_RELAXED);
     __atomic_store_n(&slot.write_limit, fence_writes_ ? 0 : limit, __ATOMIC_RELAXED);
   }
-  t_number = number_;
-  return *t_state;
+  t_seat.registry = number_;
+  return *t_seat.state;
 }
 
 ThreadState& ThreadRegistry::add(detail::ThreadSlot& slot) {
@@ -126,7 +125,7 @@ ThreadState& ThreadRegistry::add(detail::ThreadSlot& slot) {
     return state->pending_writes.load(std::memory_order_acquire) == 0;
   });
   if (idle == retired_.end()) {
-    threads_.push_back(std::make_unique<ThreadState>());
+    threads_.push_back(std::make_unique<ThreadState>(host_));
   } else {
     threads_.push_back(std::move(*idle));
     retired_.erase(idle);
@@ -166,7 +165,7 @@ void ThreadRegistry::wait_for_writers(std::span<const GlobalAddress> lines) {
       const std::uint64_t written = __atomic_load_n(&thread->slot->hazard, __ATOMIC_SEQ_CST);
       const GlobalAddress line(written >> table_.line_shift << table_.line_shift);
       if (written == 0 || std::find(lines.begin(), lines.end(), line) == lines.end()) break;
-      ::sched_yield();
+      host_.yield();
     }
   }
 }

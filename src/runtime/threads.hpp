@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.hpp"
@@ -11,6 +12,13 @@
 #include "runtime/task.hpp"
 
 namespace atoll::runtime {
+
+/// Where a thread last was at home: the registry, by number, and the thread's record there.
+struct Seat {
+  std::uint64_t registry = 0;
+  ThreadState* state = nullptr;
+  bool is_fiber = false;  // one of several that share a thread of the system, and with it what is thread-local
+};
 
 /// Thread-safety: every method may be called from any thread; `wait_for_writers` and `barrier` by one at a time.
 /// Invariants:
@@ -21,7 +29,7 @@ namespace atoll::runtime {
 ///      another thread, but not before those are done.
 class ThreadRegistry {
  public:
-  ThreadRegistry();
+  explicit ThreadRegistry(base::Host& host);
   ~ThreadRegistry();
 
   /// Where the lines are, and whether every write must fence. REQUIRES: called once, before `current`.
@@ -31,10 +39,12 @@ class ThreadRegistry {
   }
   /// The calling thread, registered if it was not yet.
   ThreadState& current() {
-    if (t_number == number_) [[likely]]
-      return *t_state;
+    if (t_seat.registry == number_) [[likely]]
+      return *t_seat.state;
     return enter();
   }
+  /// For who switches between fibers: the calling thread is the one of this seat from now on. Returns the seat before.
+  static Seat take_seat(const Seat& seat) noexcept { return std::exchange(t_seat, seat); }
   /// The node is going: no thread hits its lines any more.
   void forget_lines() noexcept;
   /// Are as many threads counted in `present` as there are? REQUIRES: it counts threads of this node alone, and coming
@@ -55,12 +65,12 @@ class ThreadRegistry {
 
  private:
   friend struct ThreadExit;
-  static constinit thread_local std::uint64_t t_number;  // the registry that this thread last used
-  static constinit thread_local ThreadState* t_state;    // and its record there
+  static constinit thread_local Seat t_seat;
   ThreadState& enter();
   ThreadState& add(detail::ThreadSlot& slot);
   void remove(ThreadState& state) noexcept;
 
+  base::Host& host_;
   detail::LineTable table_;
   bool fence_writes_ = false;
   std::uint64_t number_ = 0;  // unlike the address, never used again; 0 is none

@@ -143,13 +143,12 @@ class HotLine {
 /// From an address to its line. The hot words of all nodes stand in two arrays that the address, shifted, is an index
 /// into; they are reserved once, and what no node has memory for reads as 0. Lines stand in an array for each home.
 struct LineTable {
-  HotWord* reads = nullptr;
-  HotWord* writes = nullptr;
+  HotWord* reads = nullptr;              // nullptr: there are none, for this is not the process's first node,
+  HotWord* writes = nullptr;             // or its lines are too small
   Line* const* lines = nullptr;          // of each node
   const std::uint64_t* bytes = nullptr;  // how much memory each node brought
   std::uint64_t nodes = 0;
   std::uint32_t line_shift = 0;  // log2 of the line's bytes
-  bool is_hot = false;           // the arrays stand where inlined hits look, and lines are large enough to have words
 };
 
 /// Per-thread state that a hit touches. Where a process has several nodes (tests), the inlined hits are those of the

@@ -1,0 +1,38 @@
+// How a node reaches its peers: what each of them brought, and the fabric between them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cluster/membership.hpp"
+#include "fabric/fabric.hpp"
+#include "memory/segment.hpp"
+#include "metrics/counters.hpp"
+
+namespace atoll::runtime {
+
+/// What a node brought into the cluster.
+struct Brought {
+  std::uint64_t memory_bytes = 0;
+  std::uint32_t cache_slots = 0;
+};
+
+/// Thread-safety: `connect` and `make_fabric` once each, in this order, by the thread that joins; `free_bytes` by any.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  /// Shows this node's segment to the others and waits for theirs. What each brought, this node included. Throws Error.
+  [[nodiscard]] virtual std::vector<Brought> connect(const memory::Segment& segment, cluster::Membership& membership,
+                                                     cluster::Events events) = 0;
+  [[nodiscard]] virtual std::unique_ptr<fabric::Fabric> make_fabric(metrics::Counters& counters) = 0;
+  /// What a node has said last; it may be less by now.
+  [[nodiscard]] virtual std::uint64_t free_bytes(NodeId node) const noexcept = 0;
+  /// For the log: which it is and why it was chosen.
+  [[nodiscard]] virtual const char* describe() const noexcept = 0;
+};
+
+/// Between processes of one host: they map each other's segments.
+[[nodiscard]] std::unique_ptr<Transport> make_shm_transport();
+
+}  // namespace atoll::runtime
