@@ -146,4 +146,32 @@ Stats Runtime::stats() {
   return counters_->snapshot();
 }
 
+Inspection Runtime::inspect() {
+  base::MutexLock lock(mutex_);
+  Inspection all;
+  const auto look = [](const LineRef& ref) {
+    return Inspection::LineHere{ref.address,
+                                ref.state(),
+                                ref.directory,
+                                ref.hot.access(),
+                                ref.line->lock.load(),
+                                ref.line->cold != 0,
+                                ref.hot.byte_at(ref.address)};
+  };
+  for (std::uint64_t at = 0; at < segment_.memory_bytes(); at += options_.line_bytes) {
+    all.homes.push_back(look(lines_->ref(GlobalAddress::make(self_, at))));
+  }
+  for (std::uint32_t slot = 0; slot < slots_->size(); ++slot) {
+    const GlobalAddress address = slots_->occupant(slot);
+    if (address) all.copies.push_back(look(lines_->ref(address)));
+  }
+  all.slots_used = slots_->used();
+  all.slots_returning = returning_;
+  all.lines_waiting = colds_.size() - free_colds_.size();
+  all.lines_starved = starved_.size();
+  all.calls = calls_.size();
+  all.writes_under_way = !writes_->all_free();
+  return all;
+}
+
 }  // namespace atoll::runtime

@@ -21,6 +21,7 @@
 #include "memory/cache_slots.hpp"
 #include "memory/line_map.hpp"
 #include "memory/segment.hpp"
+#include "runtime/inspection.hpp"
 #include "runtime/task.hpp"
 #include "runtime/threads.hpp"
 #include "runtime/transport.hpp"
@@ -82,6 +83,8 @@ class Runtime final : private coherence::Env {
   Status publish(std::string_view name, GlobalAddress address);
   Result<GlobalAddress> lookup(std::string_view name, std::chrono::milliseconds timeout);
   [[nodiscard]] Stats stats();
+  /// What this node holds right now. Looks at all of it.
+  [[nodiscard]] Inspection inspect();
 
  private:
   using Clock = base::Host::Clock;

@@ -130,6 +130,12 @@ Verdict judge(const Message& message, NodeId from, const Limits& limits, const c
   return message.epoch == limits.epoch ? Verdict::kGood : Verdict::kStale;
 }
 
+bool continues(const Message& open, const Message& next, std::uint32_t line_bytes) noexcept {
+  return is_line_kind(next.kind) && open.kind == next.kind && open.flags == next.flags &&
+         open.requester == next.requester && open.count < kMaxRun && next.count == 1 &&
+         next.line == open.line + std::uint64_t(open.count) * line_bytes;
+}
+
 std::string to_string(const Message& m) {
   std::string text = fmt::format("{} {} from {}", to_string(m.kind), GlobalAddress(m.line).to_string(), m.from);
   if (m.count > 1) text += fmt::format(" ({} lines)", m.count);

@@ -53,6 +53,9 @@ enum class Verdict : std::uint8_t { kGood, kStale, kMalformed };
 /// home, and nobody asks in another's name.
 [[nodiscard]] Verdict judge(const Message& message, NodeId from, const Limits& limits, const char** why) noexcept;
 
+/// May `next` join `open` as its next line? Same kind, same everything, and the line that follows.
+[[nodiscard]] bool continues(const Message& open, const Message& next, std::uint32_t line_bytes) noexcept;
+
 [[nodiscard]] std::string to_string(const Message& message);
 
 }  // namespace atoll::wire

@@ -4,16 +4,6 @@
 #include "base/racy_copy.hpp"
 
 namespace atoll::fabric {
-namespace {
-
-/// May `next` join `open` as its next line? Same kind, same everything, and the line that follows.
-bool continues(const wire::Message& open, const wire::Message& next, std::uint32_t line_bytes) noexcept {
-  return wire::is_line_kind(next.kind) && open.kind == next.kind && open.flags == next.flags &&
-         open.requester == next.requester && open.count < wire::kMaxRun && next.count == 1 &&
-         next.line == open.line + std::uint64_t(open.count) * line_bytes;
-}
-
-}  // namespace
 
 ShmFabric::ShmFabric(NodeId self, std::uint32_t line_bytes, std::uint32_t ring_slots,
                      const std::vector<ShmParts>& parts, metrics::Counters& counters)
@@ -37,7 +27,7 @@ void ShmFabric::push(Peer& peer, const wire::Message& message) {
 void ShmFabric::send(NodeId to, const wire::Message& message) {
   Peer& peer = peers_[to];
   if (peer.gone.load(std::memory_order_relaxed)) return;
-  if (peer.has_staged && continues(peer.staged, message, line_bytes_)) {
+  if (peer.has_staged && wire::continues(peer.staged, message, line_bytes_)) {
     peer.staged.slots[peer.staged.count++] = message.slots[0];
     return;
   }

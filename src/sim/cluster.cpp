@@ -1,0 +1,222 @@
+#include "sim/cluster.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "runtime/runtime.hpp"
+
+namespace atoll::sim {
+
+using coherence::CacheState;
+using coherence::DirEntry;
+using coherence::DirState;
+using runtime::Inspection;
+
+/// Names and leaving; there is no master.
+class Cluster::SimMembership final : public cluster::Membership {
+ public:
+  SimMembership(Cluster& cluster, NodeId self) noexcept : cluster_(cluster), self_(self) {}
+  std::vector<cluster::Peer> exchange(const base::Fd& /*segment*/, cluster::Events /*events*/) override { return {}; }
+  [[nodiscard]] NodeId id() const noexcept override { return self_; }
+  [[nodiscard]] NodeId count() const noexcept override { return cluster_.options_.nodes; }
+  [[nodiscard]] std::uint32_t epoch() const noexcept override { return 1; }
+  Status publish(std::string_view name, GlobalAddress address) override {
+    const auto [at, added] = cluster_.roots_.try_emplace(std::string(name), address);
+    return added || at->second == address ? Status() : Status(Errc::kAlreadyExists, "the name is taken");
+  }
+  Result<GlobalAddress> lookup(std::string_view name, std::chrono::milliseconds timeout) override {
+    const auto deadline = cluster_.machine_.now() + timeout;
+    while (true) {
+      if (const auto found = cluster_.roots_.find(name); found != cluster_.roots_.end()) return found->second;
+      if (cluster_.machine_.now() >= deadline) return {Errc::kDeadline, "nobody has published this name in time"};
+      cluster_.machine_.sleep_for(std::chrono::microseconds(20));
+    }
+  }
+  void leave() noexcept override {
+    ++cluster_.left_;
+    while (cluster_.left_ < cluster_.options_.nodes) cluster_.machine_.sleep_for(std::chrono::microseconds(20));
+  }
+
+ private:
+  Cluster& cluster_;
+  NodeId self_;
+};
+
+/// A node learns that another is gone.
+class Cluster::Notice final : public Timed {
+ public:
+  Notice(Cluster& cluster, NodeId to, NodeId dead) noexcept : cluster_(cluster), to_(to), gone_(dead) {}
+  void fire() override {
+    if (!cluster_.dead_[to_]) cluster_.network_.tell_death(to_, gone_);
+  }
+
+ private:
+  Cluster& cluster_;
+  NodeId to_;
+  NodeId gone_;
+};
+
+Cluster::Cluster(const ClusterOptions& options)
+    : options_(options),
+      machine_(options.seed),
+      network_(machine_, options.nodes, options.node.line_bytes, options.network),
+      dead_(options.nodes, false) {
+  for (NodeId id = 0; id < options_.nodes; ++id) {
+    machine_.set_group(id);
+    auto runtime =
+        std::make_unique<runtime::Runtime>(options_.node, std::make_unique<SimMembership>(*this, id),
+                                           std::make_unique<SimTransport>(network_, options_.nodes), machine_);
+    runtimes_.push_back(runtime.get());
+    nodes_.push_back(std::make_unique<Node>(std::move(runtime)));
+  }
+}
+
+Cluster::~Cluster() {
+  if (bodies_done(false)) {
+    leave_all();
+  } else {
+    for (auto& node : nodes_) (void)node.release();  // fibers stand inside them
+  }
+}
+
+void Cluster::spawn(NodeId node, std::function<void(Node&)> body) {
+  Node& on = *nodes_[node];
+  bodies_.push_back({node, &machine_.spawn(node, [&on, body = std::move(body)] { body(on); })});
+}
+
+bool Cluster::bodies_done(bool also_dead) const noexcept {
+  return std::all_of(bodies_.begin(), bodies_.end(), [&](const Body& body) {
+    return Machine::is_done(*body.fiber) || (dead_[body.node] && !also_dead);
+  });
+}
+
+void Cluster::run(Time limit) {
+  if (machine_.run([&] { return bodies_done(false); }, machine_.time() + limit)) return;
+  throw Failure(fmt::format("threads are still at work after {} ms of virtual time", limit / 1'000'000));
+}
+
+void Cluster::settle() {
+  constexpr Time kPatience = 1'000'000'000;
+  if (!machine_.run([&] { return network_.is_quiet(); }, machine_.time() + kPatience)) {
+    throw Failure("messages that nobody takes, with nothing left to do");
+  }
+}
+
+void Cluster::kill(NodeId node) {
+  if (dead_[node]) return;
+  dead_[node] = true;
+  any_dead_ = true;
+  network_.cut_off(node);
+  machine_.freeze(node, true);
+  const Time told = machine_.time() + Time(options_.death_notice.count()) * 1000;
+  for (NodeId other = 0; other < options_.nodes; ++other) {
+    if (other == node) continue;
+    notices_.push_back(std::make_unique<Notice>(*this, other, node));
+    machine_.at(told, *notices_.back());
+  }
+}
+
+/// The nodes leave together, as programs do. Those that were killed go on in a world of their own, in which all others
+/// are gone: so what stands on their fibers' stacks comes to an end.
+void Cluster::leave_all() {
+  for (NodeId id = 0; id < options_.nodes; ++id) {
+    if (!dead_[id]) continue;
+    for (NodeId other = 0; other < options_.nodes; ++other) {
+      if (other != id) network_.tell_death(id, other);
+    }
+    machine_.freeze(id, false);
+  }
+  (void)machine_.run([&] { return bodies_done(true); }, machine_.time() + kNoLimit);
+  std::vector<Machine::Fiber*> leavers;
+  for (NodeId id = 0; id < options_.nodes; ++id) {
+    leavers.push_back(&machine_.spawn(id, [this, id] { nodes_[id].reset(); }));
+  }
+  (void)machine_.run([&] {
+    return std::all_of(leavers.begin(), leavers.end(), [](const Machine::Fiber* f) { return Machine::is_done(*f); });
+  });
+}
+
+// ---- what must hold when nothing is under way ----
+
+void Cluster::audit() {
+  std::vector<Inspection> held;
+  for (runtime::Runtime* runtime : runtimes_) held.push_back(runtime->inspect());
+  // Copies by home and line.
+  const std::uint32_t line_bytes = options_.node.line_bytes;
+  std::vector<std::vector<std::vector<const Inspection::LineHere*>>> copies(options_.nodes);
+  for (NodeId home = 0; home < options_.nodes; ++home) {
+    copies[home].assign(held[home].homes.size(), std::vector<const Inspection::LineHere*>());
+  }
+  for (NodeId node = 0; node < options_.nodes; ++node) {
+    audit_node(node, held[node]);
+    for (const Inspection::LineHere& copy : held[node].copies) {
+      auto& at = copies[copy.address.node()][copy.address.offset() / line_bytes];
+      if (at.empty()) at.assign(options_.nodes, nullptr);
+      at[node] = &copy;
+    }
+  }
+  for (NodeId home = 0; home < options_.nodes; ++home) {
+    for (std::size_t i = 0; i < held[home].homes.size(); ++i) audit_line(held[home].homes[i], copies[home][i]);
+  }
+}
+
+void Cluster::audit_node(NodeId node, const Inspection& held) const {
+  const auto leak = [&](const char* what, std::size_t count) {
+    if (count != 0) throw Failure(fmt::format("node {} is idle, and {} {}", node, count, what));
+  };
+  leak("lines are waited for", held.lines_waiting);
+  leak("lines wait for a slot", held.lines_starved);
+  leak("calls have no answer", held.calls);
+  leak("slots are said to be on their way back", held.slots_returning);
+  leak("asynchronous writes (or more) are not done", held.writes_under_way ? 1 : 0);
+  leak("slots too many are in use", held.slots_used - held.copies.size());
+  for (const Inspection::LineHere& copy : held.copies) {
+    if (copy.state == CacheState::kShared || copy.state == CacheState::kDirty) continue;
+    throw Failure(fmt::format("node {} is idle with a copy of {} that is {}", node, copy.address.to_string(),
+                              coherence::to_string(copy.state)),
+                  copy.address);
+  }
+}
+
+/// One line in all nodes: who may do what, and whether all that may be read is the same.
+void Cluster::audit_line(const Inspection::LineHere& home,
+                         const std::vector<const Inspection::LineHere*>& copies) const {
+  const DirEntry& entry = *home.directory;
+  const auto wrong = [&](const std::string& what) {
+    throw Failure(fmt::format("line {}: {}", home.address.to_string(), what), home.address);
+  };
+  if (entry.state != DirState::kUnshared && entry.state != DirState::kShared && entry.state != DirState::kDirty) {
+    wrong(fmt::format("the home is idle in state {}", coherence::to_string(entry.state)));
+  }
+  if (home.lock != 0) wrong("it is locked at its home, and nobody holds a lock");
+  const std::uint8_t home_may = entry.state == DirState::kUnshared ? detail::kReadable | detail::kWritable
+                                : entry.state == DirState::kShared ? std::uint8_t(detail::kReadable)
+                                                                   : 0;
+  if ((home.access & ~home_may) != 0) wrong("threads of the home may do more than the directory allows");
+  for (NodeId node = 0; node < NodeId(copies.size()); ++node) {
+    const Inspection::LineHere* const copy = copies[node];
+    const bool listed = (entry.sharers >> (node % 64) & 1) != 0;
+    if (copy == nullptr) {
+      if (entry.owner == node) wrong(fmt::format("the owner, node {}, does not have it", node));
+      if (listed && options_.nodes <= 64) wrong(fmt::format("node {} is listed as a sharer and has no copy", node));
+      continue;
+    }
+    if (copy->lock != 0) wrong(fmt::format("it is locked at node {}, and nobody holds a lock", node));
+    if (copy->state == CacheState::kDirty && entry.owner != node)
+      wrong(fmt::format("node {} owns it unknown to the home", node));
+    if (copy->state == CacheState::kShared) {
+      if (!listed) wrong(fmt::format("node {} has a copy unknown to the home", node));
+      if ((copy->access & detail::kWritable) != 0) wrong(fmt::format("node {} may write a shared copy", node));
+      if (std::memcmp(copy->bytes, home.bytes, options_.node.line_bytes) != 0) {
+        wrong(fmt::format("node {}'s copy differs from the home's", node));
+      }
+    }
+  }
+  if (copies.empty() && (entry.owner != kNoNode || (entry.sharers != 0 && options_.nodes <= 64))) {
+    wrong("the home lists copies, and there is none");
+  }
+}
+
+}  // namespace atoll::sim

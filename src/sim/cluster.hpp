@@ -1,0 +1,84 @@
+// A whole cluster in virtual time: real nodes on a simulated machine and network.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "atoll/node.hpp"
+#include "runtime/inspection.hpp"
+#include "sim/machine.hpp"
+#include "sim/network.hpp"
+
+namespace atoll::runtime {
+class Runtime;
+}
+
+namespace atoll::sim {
+
+struct ClusterOptions {
+  std::uint64_t seed = 1;
+  NodeId nodes = 2;
+  Options node;  // what every node joins with
+  NetworkOptions network;
+  std::chrono::microseconds death_notice{200};  // from a node's end until the others are told
+};
+
+/// Thread-safety: the machine's. Bodies run as fibers and may call everything of Node.
+class Cluster {
+ public:
+  explicit Cluster(const ClusterOptions& options);
+  /// All nodes leave. REQUIRES: all bodies have ended; else the nodes are left as they are.
+  ~Cluster();
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  /// A thread of this node. It begins when `run` is called.
+  void spawn(NodeId node, std::function<void(Node&)> body);
+  /// Runs until all bodies have ended. Throws Failure when one did, or when they have not after `limit`.
+  void run(Time limit = kNoLimit);
+  /// Runs until nothing is under way any more between the nodes. Throws Failure when that does not come.
+  void settle();
+  /// The node stops, in the middle of whatever it does. The others learn of it a little later.
+  void kill(NodeId node);
+  [[nodiscard]] bool is_dead(NodeId node) const noexcept { return dead_[node]; }
+  [[nodiscard]] bool any_dead() const noexcept { return any_dead_; }
+  /// Throws Failure unless all that must hold when nothing is under way holds. REQUIRES: settled, no node was killed.
+  void audit();
+
+  [[nodiscard]] Machine& machine() noexcept { return machine_; }
+  [[nodiscard]] Network& network() noexcept { return network_; }
+  [[nodiscard]] Node& node(NodeId id) noexcept { return *nodes_[id]; }
+  [[nodiscard]] const ClusterOptions& options() const noexcept { return options_; }
+  static constexpr Time kNoLimit = 3'600'000'000'000;
+
+ private:
+  class SimMembership;
+  class Notice;
+  struct Body {
+    NodeId node;
+    Machine::Fiber* fiber;
+  };
+  void leave_all();
+  void audit_node(NodeId node, const runtime::Inspection& held) const;
+  void audit_line(const runtime::Inspection::LineHere& home,
+                  const std::vector<const runtime::Inspection::LineHere*>& copies) const;
+  [[nodiscard]] bool bodies_done(bool also_dead) const noexcept;
+
+  ClusterOptions options_;
+  Machine machine_;
+  Network network_;
+  std::map<std::string, GlobalAddress, std::less<>> roots_;
+  NodeId left_ = 0;  // nodes that have left
+  std::vector<bool> dead_;
+  bool any_dead_ = false;
+  std::vector<runtime::Runtime*> runtimes_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<Body> bodies_;
+  std::vector<std::unique_ptr<Notice>> notices_;
+};
+
+}  // namespace atoll::sim

@@ -1,0 +1,125 @@
+// The network between simulated nodes: packets take virtual time, arrive in order per pair of nodes, and are kept for a
+// while so that a failure can be told as a chart.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/membership.hpp"
+#include "fabric/fabric.hpp"
+#include "memory/segment.hpp"
+#include "runtime/transport.hpp"
+#include "sim/machine.hpp"
+#include "wire/message.hpp"
+
+namespace atoll::sim {
+
+struct NetworkOptions {
+  std::uint32_t latency_ns = 2'000;  // from one node to another
+  std::uint32_t jitter_ns = 1'000;   // up to so much more, at random
+  double gbps = 100;                 // of each node's port
+  bool data_at_once = false;         // data is there when it is written, as in shared memory, and not in its turn
+  std::uint32_t message_cpu_ns = 0;  // what a node needs to work on one message; it works on one at a time
+};
+
+/// Thread-safety: the machine's. Invariants:
+///   1. What one node sends to another arrives in the order sent, data included, each once.
+///   2. What is sent to or by a node that was cut off does not arrive.
+class Network {
+ public:
+  Network(Machine& machine, NodeId nodes, std::uint32_t line_bytes, const NetworkOptions& options);
+  ~Network();
+
+  /// What `node` brings: where data sent to it is written.
+  void attach(NodeId node, const memory::Segment& segment, cluster::Events events);
+  [[nodiscard]] std::unique_ptr<fabric::Fabric> make_fabric(NodeId node);
+  [[nodiscard]] const memory::Segment& segment(NodeId node) const noexcept { return *ports_[node].segment; }
+  /// Nothing is heard of the node any more. The others are told, and so is it of them, by `tell_death`.
+  void cut_off(NodeId node);
+  void tell_death(NodeId to, NodeId dead);
+  /// Is nothing on its way?
+  [[nodiscard]] bool is_quiet() const noexcept { return in_flight_ == 0; }
+  [[nodiscard]] std::uint64_t messages() const noexcept { return messages_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  /// The last messages about a line, oldest first, as text; about any when it is null.
+  [[nodiscard]] std::string chart(GlobalAddress about) const;
+
+ private:
+  friend class SimFabric;
+  struct Packet {
+    wire::Message message;        // kind kNone: data alone
+    std::vector<std::byte> data;  // for `into`
+    std::byte* into = nullptr;    // in the receiver's segment
+    [[nodiscard]] std::uint64_t bytes() const noexcept { return sizeof(wire::Message) + data.size(); }
+  };
+  /// From one node to another.
+  struct Link final : Timed {
+    Network* network = nullptr;
+    NodeId from = 0;
+    NodeId to = 0;
+    Time last_arrival = 0;
+    std::deque<Packet> packets;
+    void fire() override { network->arrive(*this); }
+  };
+  struct Inbound {
+    NodeId from;
+    wire::Message message;
+  };
+  struct Port final : Timed {
+    const memory::Segment* segment = nullptr;
+    cluster::Events events;
+    std::deque<Inbound> inbox;
+    std::atomic<std::uint32_t> doorbell{0};
+    Network* network = nullptr;
+    Time line_free_at = 0;  // when the port can send the next packet
+    Time cpu_free_at = 0;   // when the node can work on the next message
+    bool gone = false;
+    void fire() override { network->ring(*this); }
+  };
+  struct Record {
+    Time sent;
+    NodeId from;
+    NodeId to;
+    wire::Message message;
+  };
+  static constexpr std::size_t kRecords = 1 << 14;
+
+  void transmit(NodeId from, NodeId to, Packet packet);
+  void arrive(Link& link);
+  void ring(Port& port);
+
+  Machine& machine_;
+  NodeId nodes_;
+  std::uint32_t line_bytes_;
+  NetworkOptions options_;
+  std::vector<Link> links_;  // [from * nodes_ + to]
+  std::deque<Port> ports_;
+  std::uint64_t in_flight_ = 0;
+  std::uint64_t messages_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::vector<Record> records_;  // a ring
+  std::size_t next_record_ = 0;
+};
+
+/// How a simulated node meets its peers: all of them are made before any of them runs, and all bring the same.
+class SimTransport final : public runtime::Transport {
+ public:
+  SimTransport(Network& network, NodeId nodes) noexcept : network_(network), nodes_(nodes) {}
+  [[nodiscard]] std::vector<runtime::Brought> connect(const memory::Segment& segment, cluster::Membership& membership,
+                                                      cluster::Events events) override;
+  [[nodiscard]] std::unique_ptr<fabric::Fabric> make_fabric(metrics::Counters& counters) override;
+  [[nodiscard]] std::uint64_t free_bytes(NodeId node) const noexcept override;
+  [[nodiscard]] const char* describe() const noexcept override { return "sim (virtual time)"; }
+
+ private:
+  Network& network_;
+  NodeId nodes_;
+  NodeId self_ = 0;
+};
+
+}  // namespace atoll::sim
