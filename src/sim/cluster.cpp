@@ -74,8 +74,9 @@ Cluster::Cluster(const ClusterOptions& options)
 }
 
 Cluster::~Cluster() {
+  if (leaving_) return;
   if (bodies_done(false)) {
-    leave_all();
+    leave();
   } else {
     for (auto& node : nodes_) (void)node.release();  // fibers stand inside them
   }
@@ -92,9 +93,13 @@ bool Cluster::bodies_done(bool also_dead) const noexcept {
   });
 }
 
-void Cluster::run(Time limit) {
-  if (machine_.run([&] { return bodies_done(false); }, machine_.time() + limit)) return;
-  throw Failure(fmt::format("threads are still at work after {} ms of virtual time", limit / 1'000'000));
+bool Cluster::run_for(Time time) {
+  return machine_.run([&] { return bodies_done(false); }, machine_.time() + time);
+}
+
+void Cluster::run() {
+  constexpr Time kLimit = 3'600'000'000'000;
+  if (!run_for(kLimit)) throw Failure("threads are still at work after an hour of virtual time");
 }
 
 void Cluster::settle() {
@@ -118,9 +123,8 @@ void Cluster::kill(NodeId node) {
   }
 }
 
-/// The nodes leave together, as programs do. Those that were killed go on in a world of their own, in which all others
-/// are gone: so what stands on their fibers' stacks comes to an end.
-void Cluster::leave_all() {
+void Cluster::leave() {
+  leaving_ = true;
   for (NodeId id = 0; id < options_.nodes; ++id) {
     if (!dead_[id]) continue;
     for (NodeId other = 0; other < options_.nodes; ++other) {
@@ -128,7 +132,7 @@ void Cluster::leave_all() {
     }
     machine_.freeze(id, false);
   }
-  (void)machine_.run([&] { return bodies_done(true); }, machine_.time() + kNoLimit);
+  (void)machine_.run([&] { return bodies_done(true); });
   std::vector<Machine::Fiber*> leavers;
   for (NodeId id = 0; id < options_.nodes; ++id) {
     leavers.push_back(&machine_.spawn(id, [this, id] { nodes_[id].reset(); }));

@@ -31,15 +31,20 @@ struct ClusterOptions {
 class Cluster {
  public:
   explicit Cluster(const ClusterOptions& options);
-  /// All nodes leave. REQUIRES: all bodies have ended; else the nodes are left as they are.
+  /// All nodes leave, unless bodies of them are still at work (after a failure): then they stay for ever.
   ~Cluster();
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
 
   /// A thread of this node. It begins when `run` is called.
   void spawn(NodeId node, std::function<void(Node&)> body);
-  /// Runs until all bodies have ended. Throws Failure when one did, or when they have not after `limit`.
-  void run(Time limit = kNoLimit);
+  /// Runs until all bodies have ended. Throws what one threw, and Failure when they do not end.
+  void run();
+  /// The same for a while. False: some are still at work.
+  [[nodiscard]] bool run_for(Time time);
+  /// All nodes leave; nothing can be done with the cluster afterwards. REQUIRES: all bodies have ended. Those of nodes
+  /// that were killed go on and end here, in a world of their own in which all others are gone.
+  void leave();
   /// Runs until nothing is under way any more between the nodes. Throws Failure when that does not come.
   void settle();
   /// The node stops, in the middle of whatever it does. The others learn of it a little later.
@@ -53,7 +58,6 @@ class Cluster {
   [[nodiscard]] Network& network() noexcept { return network_; }
   [[nodiscard]] Node& node(NodeId id) noexcept { return *nodes_[id]; }
   [[nodiscard]] const ClusterOptions& options() const noexcept { return options_; }
-  static constexpr Time kNoLimit = 3'600'000'000'000;
 
  private:
   class SimMembership;
@@ -62,7 +66,6 @@ class Cluster {
     NodeId node;
     Machine::Fiber* fiber;
   };
-  void leave_all();
   void audit_node(NodeId node, const runtime::Inspection& held) const;
   void audit_line(const runtime::Inspection::LineHere& home,
                   const std::vector<const runtime::Inspection::LineHere*>& copies) const;
@@ -73,6 +76,7 @@ class Cluster {
   Network network_;
   std::map<std::string, GlobalAddress, std::less<>> roots_;
   NodeId left_ = 0;  // nodes that have left
+  bool leaving_ = false;
   std::vector<bool> dead_;
   bool any_dead_ = false;
   std::vector<runtime::Runtime*> runtimes_;

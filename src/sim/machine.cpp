@@ -114,7 +114,10 @@ void Machine::at(Time when, Timed& what) {
 }
 
 bool Machine::step(Time until) {
-  if (events_.empty() || events_.top().at > until) return false;
+  if (events_.empty() || events_.top().at > until) {
+    if (until != UINT64_MAX) time_ = std::max(time_, until);
+    return false;
+  }
   const Event event = events_.top();
   events_.pop();
   if (event.timed == nullptr && (event.fiber->done || event.fiber->ticket != event.ticket)) return true;

@@ -1,0 +1,71 @@
+// A memory that knows every value that a read may return.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "atoll/address.hpp"
+
+namespace atoll::sim {
+
+/// A point in the order in which things really happened on the one thread of the simulator: finer than virtual time.
+using Tick = std::uint64_t;
+inline constexpr Tick kNever = std::numeric_limits<Tick>::max();
+
+/// The bytes that the write number `stamp` puts at `position` of an object. Stamp 0: zeros, as memory is given out.
+[[nodiscard]] std::byte pattern(std::uint64_t stamp, std::uint64_t position) noexcept;
+
+/// A range within one line that is always written as a whole, and all writes to it that a read may still return.
+///
+/// A write takes effect at some point between its begin and its end (it has none until a fence of its thread has
+/// returned). A read may return a write if there are points such that it was the last one before some point of the
+/// read. What was read is evidence too: who was seen had happened by then.
+///
+/// Thread-safety: none. Invariants:
+///   1. A write that is not in the list can be returned by no read that begins from now on.
+class Cell {
+ public:
+  struct Write {
+    std::uint64_t stamp = 0;
+    std::uint32_t thread = 0;
+    Tick begin = 0;
+    Tick end = kNever;
+  };
+
+  Cell(GlobalAddress address, std::uint32_t bytes, std::uint64_t position)
+      : address_(address), bytes_(bytes), position_(position), writes_{{0, 0, 0, 0}} {}
+
+  [[nodiscard]] GlobalAddress address() const noexcept { return address_; }
+  [[nodiscard]] std::uint32_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
+
+  void begin_write(std::uint64_t stamp, std::uint32_t thread, Tick now) {
+    writes_.push_back({stamp, thread, now, kNever});
+  }
+  void end_write(std::uint64_t stamp, Tick now) noexcept;
+  /// The write has not happened, and will not.
+  void withdraw(std::uint64_t stamp) noexcept {
+    std::erase_if(writes_, [&](const Write& write) { return write.stamp == stamp; });
+  }
+  /// What is wrong with a read of `found` between `begin` and `end` by `thread`; empty when nothing is.
+  [[nodiscard]] std::string check_read(std::span<const std::byte> found, std::uint32_t thread, Tick begin, Tick end);
+  /// Forgets writes that no read that begins at `oldest` or later can return.
+  void prune(Tick oldest);
+  [[nodiscard]] std::size_t candidates() const noexcept { return writes_.size(); }
+
+ private:
+  [[nodiscard]] bool looks_like(const Write& write, std::span<const std::byte> found) const noexcept;
+  [[nodiscard]] static bool surely_before(const Write& first, const Write& second) noexcept;
+  [[nodiscard]] bool is_overwritten(const Write& write, std::uint32_t thread, Tick begin) const noexcept;
+
+  GlobalAddress address_;
+  std::uint32_t bytes_;
+  std::uint64_t position_;  // in its object
+  std::vector<Write> writes_;
+};
+
+}  // namespace atoll::sim

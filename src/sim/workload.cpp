@@ -1,0 +1,525 @@
+#include "sim/workload.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+namespace atoll::sim {
+namespace {
+
+// The longest that an operation may take. All that it may have to wait for takes microseconds; who waits for a wake-up
+// that never comes notices after 50 ms by itself.
+constexpr Time kPatience = 45'000'000;
+constexpr Time kPatienceWithDead = 2'000'000'000;
+constexpr int kBarriers = 3;
+constexpr std::uint32_t kOpsAfterDeath = 40;  // of each thread; many of them take a second, until they fail
+
+std::span<std::byte> bytes_of(std::vector<std::byte>& bytes) noexcept {
+  return {bytes.data(), bytes.size()};
+}
+
+std::vector<std::byte> stamped(std::uint64_t stamp, std::uint32_t bytes) {
+  std::vector<std::byte> data(bytes);
+  for (std::uint32_t i = 0; i < bytes; ++i) data[i] = pattern(stamp, i);
+  return data;
+}
+
+template <typename Word>
+Word word_of(std::uint64_t stamp) {
+  Word word;
+  const std::vector<std::byte> bytes = stamped(stamp, sizeof(Word));
+  std::memcpy(&word, bytes.data(), sizeof(Word));
+  return word;
+}
+
+}  // namespace
+
+std::string_view to_string(Act act) noexcept {
+  constexpr std::array<std::string_view, kActs> kNames = {
+      "read",   "write", "read_blob",  "write_blob", "scan",           "fetch_add",     "exchange", "compare_exchange",
+      "atomic", "fence", "write_lock", "read_lock",  "try_write_lock", "try_read_lock", "allocate", "free",
+      "misuse"};
+  return kNames[std::size_t(act)];
+}
+
+Workload::Workload(Cluster& cluster, const WorkloadOptions& options)
+    : cluster_(cluster), options_(options), line_bytes_(cluster.options().node.line_bytes) {
+  for (NodeId node = 0; node < cluster.options().nodes; ++node) {
+    free_before_.push_back(cluster.network().segment(node).header().counters.memory_free_bytes.get());
+    for (std::uint32_t thread = 0; thread < options_.threads; ++thread) {
+      auto worker = std::make_unique<Worker>();
+      worker->number = std::uint32_t(workers_.size());
+      worker->random = base::Random(cluster.machine().random().next());
+      workers_.push_back(std::move(worker));
+    }
+  }
+}
+
+// ---- from the beginning to the end ----
+
+void Workload::run() {
+  lay_out();
+  for (auto& worker : workers_) {
+    cluster_.spawn(NodeId(worker->number / options_.threads), [this, &worker](Node& node) {
+      worker->node = &node;
+      work(*worker);
+    });
+  }
+  while (!cluster_.run_for(kPatience)) {
+    for (const auto& worker : workers_) {
+      const bool waits = worker->node != nullptr && !worker->at_barrier && !cluster_.is_dead(worker->node->id());
+      if (waits) check_time(*worker);
+    }
+  }
+  if (cluster_.any_dead()) return cluster_.leave();
+  check_counters();
+  for (NodeId node = 0; node < cluster_.options().nodes; ++node) {
+    cluster_.spawn(node, [this, node](Node& on) {
+      if (!on.free(arenas_[node]).ok()) throw Failure("an arena could not be freed");
+    });
+  }
+  cluster_.run();
+  cluster_.settle();
+  cluster_.audit();
+  for (NodeId node = 0; node < cluster_.options().nodes; ++node) {
+    const std::uint64_t left = cluster_.network().segment(node).header().counters.memory_free_bytes.get();
+    if (left != free_before_[node]) {
+      throw Failure(fmt::format("node {} has {} bytes free in the end, and had {}", node, left, free_before_[node]));
+    }
+  }
+  cluster_.leave();
+}
+
+Workload::Object Workload::make_object(GlobalAddress address, std::uint32_t bytes) const {
+  Object object;
+  object.address = address;
+  object.bytes = bytes;
+  for (std::uint32_t at = 0; at < bytes;) {
+    const GlobalAddress from = address + at;
+    const auto room = std::uint32_t(line_bytes_ - from.offset() % line_bytes_);
+    const std::uint32_t piece = std::min(room, bytes - at);
+    object.cells.emplace_back(from, piece, at);
+    at += piece;
+  }
+  return object;
+}
+
+/// Each node brings an arena; what is shared is spread over them.
+void Workload::lay_out() {
+  const NodeId nodes = cluster_.options().nodes;
+  const std::uint32_t cold = options_.cold_lines / nodes + 1;
+  const std::uint32_t lines = options_.hot_lines + 5 * (options_.blobs + options_.locked) + cold + 4;
+  arenas_.resize(nodes);
+  for (NodeId node = 0; node < nodes; ++node) {
+    cluster_.spawn(node, [this, node, lines](Node& on) {
+      arenas_[node] = on.allocate(std::uint64_t(lines) * line_bytes_, Placement::on(node)).value();
+      const Status status = on.register_atomic("add to all", [](std::span<std::byte> data, std::span<const std::byte>) {
+        for (std::size_t at = 0; at + 8 <= data.size(); at += 8) {
+          std::uint64_t word = 0;
+          std::memcpy(&word, data.data() + at, 8);
+          ++word;
+          std::memcpy(data.data() + at, &word, 8);
+        }
+      });
+      if (!status.ok()) throw Failure("a function could not be registered: " + status.to_string());
+    });
+  }
+  cluster_.run();
+  base::Random& random = cluster_.machine().random();
+  std::vector<std::uint64_t> next(nodes);  // line of the arena, from its first whole one on
+  const auto take_lines = [&](NodeId node, std::uint32_t count) {
+    const std::uint64_t first = (arenas_[node].bits() + line_bytes_ - 1) / line_bytes_ * line_bytes_;
+    next[node] += count;
+    return GlobalAddress(first + (next[node] - count) * line_bytes_);
+  };
+  std::vector<GlobalAddress> hot;
+  for (std::uint32_t i = 0; i < options_.hot_lines; ++i) hot.push_back(take_lines(NodeId(random.below(nodes)), 1));
+  for (std::uint32_t i = 0; i < options_.hot_words; ++i) {  // each in eight bytes of its own
+    const GlobalAddress place = hot[i % hot.size()] + i / hot.size() * 8 % line_bytes_;
+    if (i / hot.size() * 8 >= line_bytes_ - 32) break;
+    words_.push_back(make_object(place, std::uint32_t(1) << random.below(4)));
+  }
+  counters_.push_back(hot[0] + (line_bytes_ - 8));
+  counters_.push_back(take_lines(NodeId(random.below(nodes)), 1));
+  counted_.assign(counters_.size(), 0);
+  count_unknown_.assign(counters_.size(), false);
+  triples_.push_back(hot.back() + (line_bytes_ - 32));
+  for (std::uint32_t i = 0; i < options_.blobs; ++i) {
+    const auto bytes = std::uint32_t(1 + random.below(3 * line_bytes_));
+    blobs_.push_back(make_object(take_lines(NodeId(random.below(nodes)), 4) + random.below(line_bytes_), bytes));
+  }
+  for (std::uint32_t i = 0; i < options_.locked; ++i) {
+    const auto bytes = std::uint32_t(1 + random.below(2 * line_bytes_));
+    locked_.push_back(make_object(take_lines(NodeId(random.below(nodes)), 3) + random.below(line_bytes_), bytes));
+  }
+  for (NodeId node = 0; node < nodes; ++node) {
+    cold_starts_.push_back(std::uint32_t(cold_.size()));
+    for (std::uint32_t i = 0; i < cold; ++i) cold_.push_back(make_object(take_lines(node, 1), 8));
+  }
+  cold_starts_.push_back(std::uint32_t(cold_.size()));
+}
+
+void Workload::work(Worker& worker) {
+  const std::uint64_t each = options_.ops / workers_.size() + 1;
+  const std::uint64_t total = std::accumulate(options_.weights.begin(), options_.weights.end(), std::uint64_t{0});
+  const bool arrives = worker.number % options_.threads == 0;
+  for (std::uint64_t i = 0; i < each; ++i) {
+    std::uint64_t lot = worker.random.below(total);
+    std::size_t what = 0;
+    while (lot >= options_.weights[what]) lot -= options_.weights[what++];
+    act(worker, Act(what));
+    ++done_[what];
+    ++operations_;
+    maybe_kill();
+    if (cluster_.is_dead(worker.node->id())) return;
+    if (cluster_.any_dead() && ++worker.since_death > kOpsAfterDeath) break;
+    if (arrives && i % (each / kBarriers + 1) == each / kBarriers) {
+      arrive(worker);
+    }
+    if (options_.think_ns != 0) cluster_.machine().sleep_ns(worker.random.below(2 * options_.think_ns));
+  }
+  finish(worker);
+}
+
+void Workload::arrive(Worker& worker) {
+  last_arrival_ = cluster_.machine().time();
+  begin(worker, "barrier", {});
+  worker.at_barrier = true;
+  const Status status = worker.node->barrier(std::chrono::hours(1));
+  worker.at_barrier = false;
+  // Others may still be at work; but when the last has come it must not take long.
+  worker.begun_at = std::max(worker.begun_at, last_arrival_);
+  if (end(worker, status)) writes_are_done(worker);
+}
+
+void Workload::finish(Worker& worker) {
+  while (!worker.own.empty()) free_one(worker);
+  fence(worker);
+}
+
+void Workload::maybe_kill() {
+  if (options_.kill_after == 0 || operations_ != options_.kill_after) return;
+  cluster_.kill(NodeId(cluster_.machine().random().below(cluster_.options().nodes)));
+}
+
+void Workload::act(Worker& worker, Act what) {
+  switch (what) {
+    case Act::kReadWord: return read_object(worker, pick(worker, worker.random.below(3) == 0 ? cold_ : words_));
+    case Act::kWriteWord:
+      return write_object(worker, pick(worker, worker.random.below(3) == 0 ? cold_ : words_), any_consistency(worker));
+    case Act::kReadBlob: return read_object(worker, pick(worker, blobs_));
+    case Act::kWriteBlob: return write_object(worker, pick(worker, blobs_), any_consistency(worker));
+    case Act::kScan: return scan(worker);
+    case Act::kAdd: return add(worker);
+    case Act::kExchange: return exchange(worker, false);
+    case Act::kCompareExchange: return exchange(worker, true);
+    case Act::kFunction: return call_function(worker);
+    case Act::kFence: return fence(worker);
+    case Act::kWriteLock: return use_locked(worker, LockMode::kWrite, false);
+    case Act::kReadLock: return use_locked(worker, LockMode::kRead, false);
+    case Act::kTryWriteLock: return use_locked(worker, LockMode::kWrite, true);
+    case Act::kTryReadLock: return use_locked(worker, LockMode::kRead, true);
+    case Act::kAllocate: return allocate(worker);
+    case Act::kFree: return free_one(worker);
+    case Act::kMisuse: return misuse(worker);
+    case Act::kCount: break;
+  }
+}
+
+Workload::Object& Workload::pick(Worker& worker, std::vector<Object>& from) {
+  return from[worker.random.below(from.size())];
+}
+
+Consistency Workload::any_consistency(Worker& worker) {
+  constexpr std::array<Consistency, 6> kMix = {Consistency::kDefault, Consistency::kDefault, Consistency::kDefault,
+                                               Consistency::kPso,     Consistency::kTso,     Consistency::kSc};
+  return kMix[worker.random.below(kMix.size())];
+}
+
+// ---- operations ----
+
+void Workload::read_object(Worker& worker, Object& object) {
+  std::vector<std::byte> data(object.bytes);
+  begin(worker, "read", object.address);
+  const Status status = worker.node->read(object.address, bytes_of(data));
+  if (end(worker, status)) check_cells(worker, object, data, tick());
+}
+
+void Workload::write_object(Worker& worker, Object& object, Consistency consistency) {
+  const std::uint64_t stamp = ++stamps_;
+  const std::vector<std::byte> data = stamped(stamp, object.bytes);
+  begin(worker, "write", object.address);
+  for (Cell& cell : object.cells) cell.begin_write(stamp, worker.number, worker.begun);
+  worker.pending.push_back({&object, stamp});
+  const Status status = worker.node->write(object.address, data, consistency);
+  if (consistency == Consistency::kDefault) consistency = cluster_.options().node.consistency;
+  if (end(worker, status) && consistency != Consistency::kPso) writes_are_done(worker);
+}
+
+/// Several lines in a row by one call, as who streams does.
+void Workload::scan(Worker& worker) {
+  const auto home = std::size_t(worker.random.below(cold_starts_.size() - 1));
+  const std::uint32_t lines = cold_starts_[home + 1] - cold_starts_[home];
+  const auto first = std::uint32_t(worker.random.below(lines));
+  const std::uint32_t count = std::min(std::uint32_t(1 + worker.random.below(12)), lines - first);
+  std::vector<std::byte> data(std::size_t(count) * line_bytes_);
+  Object* const objects = &cold_[cold_starts_[home] + first];
+  begin(worker, "scan", objects[0].address);
+  const Status status = worker.node->read(objects[0].address, bytes_of(data));
+  if (!end(worker, status)) return;
+  const Tick now = tick();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    check_cells(worker, objects[i], std::span(data).subspan(std::size_t(i) * line_bytes_, 8), now);
+  }
+}
+
+void Workload::add(Worker& worker) {
+  const std::size_t which = worker.random.below(counters_.size());
+  const std::uint64_t value = 1 + worker.random.below(5);
+  begin(worker, "fetch_add", counters_[which]);
+  const auto found = worker.node->fetch_add(global_ptr<std::uint64_t>(counters_[which]), value);
+  if (!end(worker, found.status())) {
+    count_unknown_[which] = true;
+    return;
+  }
+  writes_are_done(worker);
+  counted_[which] += value;
+}
+
+void Workload::exchange(Worker& worker, bool compare) {
+  Object& object = pick(worker, words_);
+  const std::uint64_t stamp = ++stamps_;
+  Cell& cell = object.cells[0];
+  std::vector<std::byte> found(object.bytes);
+  bool replaced = true;
+  const auto go = [&]<typename Word>(Word) {
+    const global_ptr<Word> at(object.address);
+    Word expected{};
+    if (compare) {
+      const auto now = worker.node->read(at);
+      if (!now.ok()) return now.status();
+      expected = *now;
+    }
+    begin(worker, "exchange", object.address);
+    cell.begin_write(stamp, worker.number, worker.begun);
+    const auto got = compare ? worker.node->compare_exchange(at, expected, word_of<Word>(stamp))
+                             : worker.node->exchange(at, word_of<Word>(stamp));
+    if (!got.ok()) return got.status();
+    replaced = !compare || *got == expected;
+    std::memcpy(found.data(), &*got, sizeof(Word));
+    return Status();
+  };
+  begin(worker, "exchange", object.address);
+  const Status status = object.bytes == 1   ? go(std::uint8_t{})
+                        : object.bytes == 2 ? go(std::uint16_t{})
+                        : object.bytes == 4 ? go(std::uint32_t{})
+                                            : go(std::uint64_t{});
+  if (!end(worker, status)) return;
+  const Tick now = tick();
+  if (!replaced) cell.withdraw(stamp);
+  check_cells(worker, object, found, now);
+  if (replaced) cell.end_write(stamp, now);
+  writes_are_done(worker);
+}
+
+/// A function adds one to three words of a line, with nobody in between; they are always equal.
+void Workload::call_function(Worker& worker) {
+  const GlobalAddress at = triples_[worker.random.below(triples_.size())];
+  begin(worker, "atomic", at);
+  if (worker.random.below(2) == 0) {
+    if (end(worker, worker.node->atomic(at, 24, "add to all", {}))) writes_are_done(worker);
+    return;
+  }
+  std::array<std::uint64_t, 3> words{};
+  const Status status = worker.node->read(at, std::as_writable_bytes(std::span(words)));
+  if (!end(worker, status)) return;
+  if (words[0] != words[1] || words[1] != words[2]) {
+    throw Failure(fmt::format("a function for atomic() was seen half done at {}: {} {} {}", at.to_string(), words[0],
+                              words[1], words[2]),
+                  at);
+  }
+}
+
+void Workload::fence(Worker& worker) {
+  begin(worker, "fence", {});
+  if (end(worker, worker.node->fence())) writes_are_done(worker);
+}
+
+void Workload::use_locked(Worker& worker, LockMode mode, bool is_try) {
+  Object& object = pick(worker, locked_);
+  Node& node = *worker.node;
+  begin(worker, "lock", object.address);
+  Status status;
+  if (mode == LockMode::kWrite) {
+    status = is_try ? node.try_write_lock(object.address, object.bytes) : node.write_lock(object.address, object.bytes);
+  } else {
+    status = is_try ? node.try_read_lock(object.address, object.bytes) : node.read_lock(object.address, object.bytes);
+  }
+  const bool refused = is_try && status.code() == Errc::kRefused;
+  if (!end(worker, refused ? Status() : status)) return;
+  writes_are_done(worker);
+  if (refused) return;
+  take_lock(worker, object, mode);
+  read_object(worker, object);
+  if (mode == LockMode::kWrite) write_object(worker, object, any_consistency(worker));
+  if (worker.random.below(3) == 0) cluster_.machine().sleep_ns(worker.random.below(20'000));
+  if (worker.random.below(2) == 0) read_object(worker, object);
+  give_lock(object, mode);
+  begin(worker, "unlock", object.address);
+  if (end(worker, node.unlock(object.address, object.bytes))) writes_are_done(worker);
+}
+
+void Workload::allocate(Worker& worker) {
+  if (worker.own.size() >= 4) return free_one(worker);
+  const auto bytes = std::uint32_t(1 + worker.random.below(worker.random.below(2) == 0 ? 40 : 3000));
+  const NodeId nodes = cluster_.options().nodes;
+  Placement placement;
+  switch (worker.random.below(4)) {
+    case 0: placement = Placement::local(); break;
+    case 1: placement = Placement::remote(); break;
+    case 2: placement = Placement::on(NodeId(worker.random.below(nodes))); break;
+    default: break;
+  }
+  begin(worker, "allocate", {});
+  const auto got = worker.node->allocate(bytes, placement);
+  if (!end(worker, got.status())) return;
+  claim_range(*got, bytes);
+  worker.own.push_back(std::make_unique<Object>(make_object(*got, bytes)));
+  read_object(worker, *worker.own.back());
+  write_object(worker, *worker.own.back(), any_consistency(worker));
+}
+
+void Workload::free_one(Worker& worker) {
+  if (worker.own.empty()) return;
+  const std::size_t which = worker.random.below(worker.own.size());
+  Object& object = *worker.own[which];
+  read_object(worker, object);
+  fence(worker);  // a write that is under way must not hit the next owner
+  std::erase_if(worker.pending, [&](const Pending& write) { return write.object == &object; });
+  allocated_.erase(object.address.bits());
+  begin(worker, "free", object.address);
+  (void)end(worker, worker.node->free(object.address));
+  worker.own.erase(worker.own.begin() + std::ptrdiff_t(which));
+}
+
+/// What a program gets wrong, and what it is told.
+void Workload::misuse(Worker& worker) {
+  Node& node = *worker.node;
+  const auto expect = [&](const Status& status, Errc code, const char* what) {
+    if (status.code() != code && !cluster_.any_dead()) {
+      throw Failure(fmt::format("{}: \"{}\" instead of \"{}\"", what, status.to_string(), to_string(code)));
+    }
+  };
+  std::byte byte{};
+  begin(worker, "misuse", {});
+  switch (worker.random.below(5)) {
+    case 0: expect(node.read(GlobalAddress(), {&byte, 1}), Errc::kNullAddress, "a read of null"); break;
+    case 1:
+      expect(node.write(GlobalAddress::make(NodeId(node.count()), 8192), std::span<const std::byte>(&byte, 1)),
+             Errc::kBadAddress, "a write to a node that is not there");
+      break;
+    case 2: expect(node.unlock(words_[0].address, 1), Errc::kNotHeld, "an unlock without a lock"); break;
+    case 3:
+      expect(node.free(arenas_[worker.random.below(arenas_.size())] + 8), Errc::kNotAllocated, "a free inside");
+      break;
+    default: expect(node.allocate(0).status(), Errc::kInvalidArgument, "an allocation of nothing"); break;
+  }
+  (void)end(worker, {});
+}
+
+// ---- checkers ----
+
+void Workload::begin(Worker& worker, std::string_view what, GlobalAddress about) noexcept {
+  worker.begun = tick();
+  worker.begun_at = cluster_.machine().time();
+  worker.doing = what;
+  worker.about = about;
+}
+
+bool Workload::end(Worker& worker, const Status& status) {
+  if (cluster_.is_dead(worker.node->id())) return false;
+  check_time(worker);
+  const std::string_view what = std::exchange(worker.doing, {});
+  if (status.ok()) return true;
+  ++failed_;
+  const bool excused = cluster_.any_dead() && (status.code() == Errc::kNodeDied || status.code() == Errc::kClusterDown);
+  if (excused) return false;
+  throw Failure(fmt::format("{} of thread {}: {}", what, worker.number, status.to_string()), worker.about);
+}
+
+void Workload::check_time(const Worker& worker) const {
+  const Time took = cluster_.machine().time() - worker.begun_at;
+  if (worker.doing.empty() || took <= (cluster_.any_dead() ? kPatienceWithDead : kPatience)) return;
+  throw Failure(fmt::format("thread {} of node {}: {} takes {} us by now; it waits for something that does not come",
+                            worker.number, worker.node->id(), worker.doing, took / 1000),
+                worker.about);
+}
+
+void Workload::writes_are_done(Worker& worker) noexcept {
+  const Tick now = tick();
+  for (const Pending& write : worker.pending) {
+    for (Cell& cell : write.object->cells) cell.end_write(write.stamp, now);
+  }
+  worker.pending.clear();
+}
+
+void Workload::check_cells(Worker& worker, Object& object, std::span<const std::byte> found, Tick end) {
+  for (Cell& cell : object.cells) {
+    const std::string wrong =
+        cell.check_read(found.subspan(cell.position(), cell.bytes()), worker.number, worker.begun, end);
+    if (!wrong.empty()) throw Failure(wrong, cell.address());
+    if (cell.candidates() < 32) continue;
+    Tick oldest = worker.begun;
+    for (const auto& other : workers_) oldest = std::min(oldest, other->begun);
+    cell.prune(oldest);
+  }
+}
+
+void Workload::take_lock(Worker& worker, Object& object, LockMode mode) {
+  if (object.writer != 0 || (mode == LockMode::kWrite && object.readers != 0)) {
+    throw Failure(
+        fmt::format("thread {} was given a lock of {} that {} holds", worker.number, object.address.to_string(),
+                    object.writer != 0 ? fmt::format("thread {}", object.writer - 1) : "a reader"),
+        object.address);
+  }
+  if (mode == LockMode::kWrite) {
+    object.writer = worker.number + 1;
+  } else {
+    ++object.readers;
+  }
+}
+
+void Workload::give_lock(Object& object, LockMode mode) {
+  if (mode == LockMode::kWrite) {
+    object.writer = 0;
+  } else {
+    --object.readers;
+  }
+}
+
+void Workload::claim_range(GlobalAddress address, std::uint64_t bytes) {
+  const auto next = allocated_.lower_bound(address.bits());
+  const bool overlaps = (next != allocated_.end() && next->first < address.bits() + bytes) ||
+                        (next != allocated_.begin() && std::prev(next)->second > address.bits());
+  if (overlaps) throw Failure(fmt::format("{} was given out twice", address.to_string()), address);
+  allocated_[address.bits()] = address.bits() + bytes;
+}
+
+void Workload::check_counters() {
+  cluster_.spawn(0, [this](Node& node) {
+    for (std::size_t i = 0; i < counters_.size(); ++i) {
+      const auto found = node.read<std::uint64_t>(counters_[i]);
+      if (!found.ok() || (*found != counted_[i] && !count_unknown_[i])) {
+        throw Failure(fmt::format("the counter at {} is {} and should be {}", counters_[i].to_string(),
+                                  found.ok() ? std::to_string(*found) : "unreadable", counted_[i]),
+                      counters_[i]);
+      }
+    }
+  });
+  cluster_.run();
+}
+
+}  // namespace atoll::sim

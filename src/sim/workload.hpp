@@ -1,0 +1,156 @@
+// Random programs over a simulated cluster, and the checkers that run along with them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/random.hpp"
+#include "sim/cluster.hpp"
+#include "sim/reference.hpp"
+
+namespace atoll::sim {
+
+/// What the threads do.
+enum class Act : std::uint8_t {
+  kReadWord,
+  kWriteWord,
+  kReadBlob,
+  kWriteBlob,
+  kScan,
+  kAdd,
+  kExchange,
+  kCompareExchange,
+  kFunction,
+  kFence,
+  kWriteLock,
+  kReadLock,
+  kTryWriteLock,
+  kTryReadLock,
+  kAllocate,
+  kFree,
+  kMisuse,
+  kCount,
+};
+inline constexpr std::size_t kActs = std::size_t(Act::kCount);
+[[nodiscard]] std::string_view to_string(Act act) noexcept;
+
+struct WorkloadOptions {
+  std::uint32_t threads = 2;   // of each node
+  std::uint64_t ops = 10'000;  // of all threads together
+  std::uint32_t hot_words = 12;
+  std::uint32_t hot_lines = 3;  // that they share
+  std::uint32_t blobs = 6;
+  std::uint32_t locked = 4;
+  std::uint32_t cold_lines = 100;
+  std::uint32_t think_ns = 500;  // between two operations, on the average
+  std::array<std::uint32_t, kActs> weights{};
+  std::uint64_t kill_after = 0;  // operations; 0: nobody dies
+};
+
+/// Thread-safety: the machine's. Invariants:
+///   1. While a thread holds a lock it touches nothing but what the lock covers. (Else two threads might wait for each
+///      other, and that would be the program's fault.)
+class Workload {
+ public:
+  Workload(Cluster& cluster, const WorkloadOptions& options);
+  /// All of it, from the allocation to the last free. Throws Failure.
+  void run();
+
+  [[nodiscard]] const std::array<std::uint64_t, kActs>& done() const noexcept { return done_; }
+  [[nodiscard]] std::uint64_t operations() const noexcept { return operations_; }
+  [[nodiscard]] std::uint64_t failed() const noexcept { return failed_; }
+
+ private:
+  /// Something in global memory with its cells, one for each line that it touches.
+  struct Object {
+    GlobalAddress address;
+    std::uint32_t bytes = 0;
+    std::vector<Cell> cells;
+    // Of objects that are used under locks: who holds it.
+    std::uint32_t writer = 0;  // 1 + thread
+    std::uint32_t readers = 0;
+  };
+  struct Pending {
+    Object* object;
+    std::uint64_t stamp;
+  };
+  /// One thread of one node.
+  struct Worker {
+    std::uint32_t number = 0;
+    Node* node = nullptr;
+    base::Random random{0};
+    std::vector<Pending> pending;  // writes that are not known to be done
+    std::vector<std::unique_ptr<Object>> own;
+    Tick begun = kNever;  // of the operation under way
+    Time begun_at = 0;
+    std::string_view doing;  // empty: nothing
+    GlobalAddress about;
+    bool at_barrier = false;
+    std::uint32_t since_death = 0;  // operations
+  };
+
+  void lay_out();
+  void work(Worker& worker);
+  void act(Worker& worker, Act what);
+  void arrive(Worker& worker);
+  void finish(Worker& worker);
+  void maybe_kill();
+
+  // ---- operations ----
+  void read_object(Worker& worker, Object& object);
+  void write_object(Worker& worker, Object& object, Consistency consistency);
+  void scan(Worker& worker);
+  void add(Worker& worker);
+  void exchange(Worker& worker, bool compare);
+  void call_function(Worker& worker);
+  void fence(Worker& worker);
+  void use_locked(Worker& worker, LockMode mode, bool is_try);
+  void allocate(Worker& worker);
+  void free_one(Worker& worker);
+  void misuse(Worker& worker);
+
+  // ---- checkers ----
+  void begin(Worker& worker, std::string_view what, GlobalAddress about) noexcept;
+  /// The operation is over. False when it failed and may: somebody has died.
+  [[nodiscard]] bool end(Worker& worker, const Status& status);
+  void check_time(const Worker& worker) const;
+  void writes_are_done(Worker& worker) noexcept;
+  void check_cells(Worker& worker, Object& object, std::span<const std::byte> found, Tick end);
+  void take_lock(Worker& worker, Object& object, LockMode mode);
+  void give_lock(Object& object, LockMode mode);
+  void claim_range(GlobalAddress address, std::uint64_t bytes);
+  void check_counters();
+
+  [[nodiscard]] Object make_object(GlobalAddress address, std::uint32_t bytes) const;
+  [[nodiscard]] Object& pick(Worker& worker, std::vector<Object>& from);
+  [[nodiscard]] Consistency any_consistency(Worker& worker);
+  [[nodiscard]] Tick tick() noexcept { return ++tick_; }
+
+  Cluster& cluster_;
+  WorkloadOptions options_;
+  std::uint32_t line_bytes_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<GlobalAddress> arenas_;  // of each node
+  std::vector<Object> words_;
+  std::vector<Object> blobs_;
+  std::vector<Object> locked_;
+  std::vector<Object> cold_;                // one word in each of many lines
+  std::vector<std::uint32_t> cold_starts_;  // where in `cold_` each node's lines begin
+  std::vector<GlobalAddress> counters_;
+  std::vector<std::uint64_t> counted_;
+  std::vector<bool> count_unknown_;                   // an addition has failed: it may have happened
+  std::vector<GlobalAddress> triples_;                // three words that a function adds to together
+  std::map<std::uint64_t, std::uint64_t> allocated_;  // begin and end of what was given out
+  std::vector<std::uint64_t> free_before_;
+  std::array<std::uint64_t, kActs> done_{};
+  std::uint64_t operations_ = 0;
+  std::uint64_t failed_ = 0;
+  std::uint64_t stamps_ = 0;
+  Tick tick_ = 0;
+  Time last_arrival_ = 0;  // of a node at the barrier
+};
+
+}  // namespace atoll::sim
