@@ -127,7 +127,8 @@ Result<GlobalAddress> Runtime::allocate(std::uint64_t bytes, const Placement& pl
       std::stable_sort(candidates.begin(), candidates.end(),
                        [&](NodeId a, NodeId b) { return transport_->free_bytes(a) > transport_->free_bytes(b); });
       if (placement.where == Where::kAny) candidates.insert(candidates.begin(), self_);
-      if (candidates.empty()) return {Errc::kInvalidArgument, "there is no other node"};
+      if (candidates.empty() && nodes_ == 1) return {Errc::kInvalidArgument, "there is no other node"};
+      if (candidates.empty()) return {Errc::kNodeDied, "every other node is gone", first_dead_.load()};
       break;
     }
   }

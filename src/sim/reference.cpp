@@ -28,7 +28,8 @@ bool Cell::looks_like(const Write& write, std::span<const std::byte> found) cons
 
 /// Did `first` take effect before `second`, whatever the points? Writes of one thread to one place keep their order.
 bool Cell::surely_before(const Write& first, const Write& second) noexcept {
-  return first.end < second.begin || (first.thread == second.thread && first.begin < second.begin);
+  const bool in_order = first.thread == second.thread && first.thread != kNobody && first.stamp < second.stamp;
+  return first.end < second.begin || in_order;
 }
 
 /// Is there a later write that had surely taken effect when a read of this thread began? A thread's own writes have, as
@@ -67,6 +68,26 @@ std::string Cell::check_read(std::span<const std::byte> found, std::uint32_t thr
                         looks_like(write, found) ? "  <- these bytes, but overwritten before the read began" : "");
   }
   return text;
+}
+
+std::string Cell::explain(std::span<const std::byte> found, std::uint64_t stamps) const {
+  // As few writes as can be, each for as long as it goes on.
+  std::string text = "what was read:";
+  for (std::size_t at = 0; at < found.size();) {
+    std::size_t longest = 0;
+    std::uint64_t whose = 0;
+    for (std::uint64_t stamp = 0; stamp <= stamps; ++stamp) {
+      std::size_t length = 0;
+      while (at + length < found.size() && found[at + length] == pattern(stamp, position_ + at + length)) ++length;
+      if (length > longest) {
+        longest = length;
+        whose = stamp;
+      }
+    }
+    text += longest == 0 ? fmt::format(" [{}] nobody's", at) : fmt::format(" [{}..{}) stamp {}", at, at + longest, whose);
+    at += std::max<std::size_t>(longest, 1);
+  }
+  return text + "\n";
 }
 
 void Cell::prune(Tick oldest) {

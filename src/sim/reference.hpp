@@ -37,7 +37,7 @@ class Cell {
   };
 
   Cell(GlobalAddress address, std::uint32_t bytes, std::uint64_t position)
-      : address_(address), bytes_(bytes), position_(position), writes_{{0, 0, 0, 0}} {}
+      : address_(address), bytes_(bytes), position_(position), writes_{{0, kNobody, 0, 0}} {}
 
   [[nodiscard]] GlobalAddress address() const noexcept { return address_; }
   [[nodiscard]] std::uint32_t bytes() const noexcept { return bytes_; }
@@ -47,17 +47,26 @@ class Cell {
     writes_.push_back({stamp, thread, now, kNever});
   }
   void end_write(std::uint64_t stamp, Tick now) noexcept;
+  /// Nobody knows whether the write happens: its thread was told that it failed, and need not see it.
+  void give_up(std::uint64_t stamp) noexcept {
+    for (Write& write : writes_) {
+      if (write.stamp == stamp) write.thread = kNobody;
+    }
+  }
   /// The write has not happened, and will not.
   void withdraw(std::uint64_t stamp) noexcept {
     std::erase_if(writes_, [&](const Write& write) { return write.stamp == stamp; });
   }
   /// What is wrong with a read of `found` between `begin` and `end` by `thread`; empty when nothing is.
   [[nodiscard]] std::string check_read(std::span<const std::byte> found, std::uint32_t thread, Tick begin, Tick end);
+  /// Whose bytes these are, byte by byte, for the report of a failure: writes up to number `stamps` are tried.
+  [[nodiscard]] std::string explain(std::span<const std::byte> found, std::uint64_t stamps) const;
   /// Forgets writes that no read that begins at `oldest` or later can return.
   void prune(Tick oldest);
   [[nodiscard]] std::size_t candidates() const noexcept { return writes_.size(); }
 
  private:
+  static constexpr std::uint32_t kNobody = UINT32_MAX;
   [[nodiscard]] bool looks_like(const Write& write, std::span<const std::byte> found) const noexcept;
   [[nodiscard]] static bool surely_before(const Write& first, const Write& second) noexcept;
   [[nodiscard]] bool is_overwritten(const Write& write, std::uint32_t thread, Tick begin) const noexcept;

@@ -317,7 +317,7 @@ void Workload::exchange(Worker& worker, bool compare) {
                         : object.bytes == 2 ? go(std::uint16_t{})
                         : object.bytes == 4 ? go(std::uint32_t{})
                                             : go(std::uint64_t{});
-  if (!end(worker, status)) return;
+  if (!end(worker, status)) return cell.give_up(stamp);
   const Tick now = tick();
   if (!replaced) cell.withdraw(stamp);
   check_cells(worker, object, found, now);
@@ -446,7 +446,13 @@ bool Workload::end(Worker& worker, const Status& status) {
   if (status.ok()) return true;
   ++failed_;
   const bool excused = cluster_.any_dead() && (status.code() == Errc::kNodeDied || status.code() == Errc::kClusterDown);
-  if (excused) return false;
+  if (excused) {
+    for (const Pending& write : worker.pending) {
+      for (Cell& cell : write.object->cells) cell.give_up(write.stamp);
+    }
+    worker.pending.clear();
+    return false;
+  }
   throw Failure(fmt::format("{} of thread {}: {}", what, worker.number, status.to_string()), worker.about);
 }
 
@@ -468,9 +474,9 @@ void Workload::writes_are_done(Worker& worker) noexcept {
 
 void Workload::check_cells(Worker& worker, Object& object, std::span<const std::byte> found, Tick end) {
   for (Cell& cell : object.cells) {
-    const std::string wrong =
-        cell.check_read(found.subspan(cell.position(), cell.bytes()), worker.number, worker.begun, end);
-    if (!wrong.empty()) throw Failure(wrong, cell.address());
+    const std::span<const std::byte> bytes = found.subspan(cell.position(), cell.bytes());
+    const std::string wrong = cell.check_read(bytes, worker.number, worker.begun, end);
+    if (!wrong.empty()) throw Failure(wrong + cell.explain(bytes, stamps_), cell.address());
     if (cell.candidates() < 32) continue;
     Tick oldest = worker.begun;
     for (const auto& other : workers_) oldest = std::min(oldest, other->begun);
