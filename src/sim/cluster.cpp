@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -62,7 +63,9 @@ Cluster::Cluster(const ClusterOptions& options)
     : options_(options),
       machine_(options.seed),
       network_(machine_, options.nodes, options.node.line_bytes, options.network),
-      dead_(options.nodes, false) {
+      dead_(options.nodes, false),
+      bodies_(options.nodes, 0) {
+  machine_.set_pace(std::max<Time>(300, options.network.latency_ns / 4));
   for (NodeId id = 0; id < options_.nodes; ++id) {
     machine_.set_group(id);
     auto runtime =
@@ -75,7 +78,7 @@ Cluster::Cluster(const ClusterOptions& options)
 
 Cluster::~Cluster() {
   if (leaving_) return;
-  if (bodies_done(false)) {
+  if (living_bodies_ == 0) {
     leave();
   } else {
     for (auto& node : nodes_) (void)node.release();  // fibers stand inside them
@@ -83,18 +86,17 @@ Cluster::~Cluster() {
 }
 
 void Cluster::spawn(NodeId node, std::function<void(Node&)> body) {
-  Node& on = *nodes_[node];
-  bodies_.push_back({node, &machine_.spawn(node, [&on, body = std::move(body)] { body(on); })});
-}
-
-bool Cluster::bodies_done(bool also_dead) const noexcept {
-  return std::all_of(bodies_.begin(), bodies_.end(), [&](const Body& body) {
-    return Machine::is_done(*body.fiber) || (dead_[body.node] && !also_dead);
+  ++bodies_[node];
+  ++living_bodies_;
+  machine_.spawn(node, [this, node, body = std::move(body)] {
+    body(*nodes_[node]);
+    --bodies_[node];
+    if (!dead_[node]) --living_bodies_;
   });
 }
 
 bool Cluster::run_for(Time time) {
-  return machine_.run([&] { return bodies_done(false); }, machine_.time() + time);
+  return machine_.run([&] { return living_bodies_ == 0; }, machine_.time() + time);
 }
 
 void Cluster::run() {
@@ -113,6 +115,7 @@ void Cluster::kill(NodeId node) {
   if (dead_[node]) return;
   dead_[node] = true;
   any_dead_ = true;
+  living_bodies_ -= bodies_[node];
   network_.cut_off(node);
   machine_.freeze(node, true);
   const Time told = machine_.time() + Time(options_.death_notice.count()) * 1000;
@@ -132,7 +135,7 @@ void Cluster::leave() {
     }
     machine_.freeze(id, false);
   }
-  (void)machine_.run([&] { return bodies_done(true); });
+  (void)machine_.run([&] { return std::all_of(bodies_.begin(), bodies_.end(), [](auto count) { return count == 0; }); });
   std::vector<Machine::Fiber*> leavers;
   for (NodeId id = 0; id < options_.nodes; ++id) {
     leavers.push_back(&machine_.spawn(id, [this, id] { nodes_[id].reset(); }));

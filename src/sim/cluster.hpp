@@ -62,14 +62,9 @@ class Cluster {
  private:
   class SimMembership;
   class Notice;
-  struct Body {
-    NodeId node;
-    Machine::Fiber* fiber;
-  };
   void audit_node(NodeId node, const runtime::Inspection& held) const;
   void audit_line(const runtime::Inspection::LineHere& home,
                   const std::vector<const runtime::Inspection::LineHere*>& copies) const;
-  [[nodiscard]] bool bodies_done(bool also_dead) const noexcept;
 
   ClusterOptions options_;
   Machine machine_;
@@ -81,7 +76,8 @@ class Cluster {
   bool any_dead_ = false;
   std::vector<runtime::Runtime*> runtimes_;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::vector<Body> bodies_;
+  std::vector<std::uint32_t> bodies_;  // that are at work, of each node
+  std::uint32_t living_bodies_ = 0;    // of nodes that were not killed
   std::vector<std::unique_ptr<Notice>> notices_;
 };
 

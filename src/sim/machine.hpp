@@ -52,7 +52,7 @@ class Machine final : public base::Host {
 
   // ---- base::Host; all but `now` and `wake` are called by fibers only ----
   [[nodiscard]] Clock::time_point now() const noexcept override { return Clock::time_point(Clock::duration(time_)); }
-  void relax() noexcept override { sleep_ns(random_.below(2 * kRelax_ns)); }
+  void relax() noexcept override { sleep_ns(random_.below(2 * relax_ns_)); }
   void yield() noexcept override { sleep_ns(random_.below(2 * kYield_ns)); }
   void sleep_for(std::chrono::microseconds time) noexcept override { sleep_ns(std::uint64_t(time.count()) * 1000); }
   void wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint64_t timeout_us,
@@ -69,6 +69,8 @@ class Machine final : public base::Host {
   Fiber& spawn(NodeId group, std::function<void()> work);
   [[nodiscard]] static bool is_done(const Fiber& fiber) noexcept;
   void sleep_ns(Time time) noexcept;
+  /// How much time passes between two looks of who spins, on the average: the longer, the fewer switches.
+  void set_pace(Time relax_ns) noexcept { relax_ns_ = relax_ns; }
   void at(Time when, Timed& what);
   /// Lets time pass until `done()`, or until nothing is left to happen. False: the latter, or `until` is reached.
   /// Throws what a fiber threw.
@@ -87,7 +89,6 @@ class Machine final : public base::Host {
   [[nodiscard]] std::uint64_t switches() const noexcept { return switches_; }
 
  private:
-  static constexpr Time kRelax_ns = 300;
   static constexpr Time kYield_ns = 900;
   static constexpr Time kWake_ns = 3'000;  // from a wake-up to the first step of who was woken, on the average
   static constexpr std::size_t kStackBytes = 256 * 1024;
@@ -108,6 +109,7 @@ class Machine final : public base::Host {
   void schedule(Fiber& fiber, Time when);
 
   base::Random random_;
+  Time relax_ns_ = 300;
   Time time_ = 1;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
