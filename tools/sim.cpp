@@ -65,11 +65,12 @@ std::string repeat_command(const Settings& settings, std::uint64_t seed) {
   return fmt::format("atoll sim --seed {}{}", seed, settings.given);
 }
 
-// An assertion of the node itself ends the process; what to repeat must be said before.
+// An assertion of the node itself ends the process, or worse; what to repeat must be said before.
 std::string g_repeat;
-extern "C" void tell_and_die(int /*signal*/) {
+extern "C" void tell_and_die(int signal) {
   // Not safe in a signal handler in general; this process has one thread, and is about to end.
-  fmt::print(stderr, "\nFAILED: a node's own assertion\nrepeat: {}\n", g_repeat);
+  fmt::print(stderr, "\nFAILED: {}\nrepeat: {}\n",
+             signal == SIGABRT ? "an assertion of the node itself" : "the node has crashed", g_repeat);
   std::fflush(stderr);
   std::_Exit(kExitFailure);
 }
@@ -101,14 +102,15 @@ void print_total(const Settings& settings, const Total& total, double seconds) {
   if (settings.verbose) {
     for (std::size_t i = 0; i < sim::kActs; ++i) fmt::print("  {:<18}{}\n", to_string(sim::Act(i)), total.done[i]);
   }
-  fmt::print("{} seeds ({} with a node that dies), {} operations, {} messages, {:.1f} s of virtual time in {:.1f} s: "
-             "no failure\n",
-             total.seeds, total.deaths, total.operations, total.messages, total.virtual_s, seconds);
+  fmt::print(
+      "{} seeds ({} with a node that dies), {} operations, {} messages, {:.1f} s of virtual time in {:.1f} s: "
+      "no failure\n",
+      total.seeds, total.deaths, total.operations, total.messages, total.virtual_s, seconds);
 }
 
 void run_sim(Settings& settings) {
   spdlog::set_level(spdlog::level::off);  // nodes that die are part of the plan
-  std::signal(SIGABRT, tell_and_die);
+  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE}) std::signal(signal, tell_and_die);
   const auto start = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   std::random_device fresh;

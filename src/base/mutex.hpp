@@ -1,6 +1,7 @@
 // A mutex that clang's thread-safety analysis understands.
 #pragma once
 
+#include "atoll/detail/lab.hpp"
 #include "atoll/detail/namespace.hpp"
 
 #include <mutex>
@@ -20,9 +21,21 @@ namespace atoll::base {
 
 class ATOLL_TSA(capability("mutex")) Mutex {
  public:
-  void lock() ATOLL_TSA(acquire_capability()) { mutex_.lock(); }
-  void unlock() ATOLL_TSA(release_capability()) { mutex_.unlock(); }
-  bool try_lock() ATOLL_TSA(try_acquire_capability(true)) { return mutex_.try_lock(); }
+#ifdef ATOLL_LAB  // who holds it may be a fiber of the same thread, which must get the chance to go on
+  void lock() ATOLL_TSA(acquire_capability()) ATOLL_NO_THREAD_SAFETY_ANALYSIS {
+    while (!mutex_.try_lock()) ATOLL_GIVE_WAY();
+  }
+#else
+  void lock() ATOLL_TSA(acquire_capability()) {
+    mutex_.lock();
+  }
+#endif
+  void unlock() ATOLL_TSA(release_capability()) {
+    mutex_.unlock();
+  }
+  bool try_lock() ATOLL_TSA(try_acquire_capability(true)) {
+    return mutex_.try_lock();
+  }
 
  private:
   std::mutex mutex_;

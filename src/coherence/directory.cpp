@@ -235,7 +235,9 @@ void Protocol::act(const LineRef& ref, DirAction action, DirState before, const 
       }
       break;
     case DirAction::kServeLocal: outcome.serve = true; break;
-    case DirAction::kDefer: env_.cold(ref).requests.push_back(message); break;
+    case DirAction::kDefer:
+      if (!ATOLL_FAULT(request_dropped)) env_.cold(ref).requests.push_back(message);
+      break;
     case DirAction::kRefuse:
       if (message.from == self) {
         outcome.refuse_try = true;

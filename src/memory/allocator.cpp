@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "atoll/detail/lab.hpp"
 #include "base/check.hpp"
 
 namespace atoll::memory {
@@ -226,7 +227,7 @@ Allocator::Block Allocator::allocate_slot(std::uint32_t head) noexcept {
   // Some slot is free, and the bits beyond the last slot are zero too: the first zero bit is a slot.
   while (words[span.hint] == ~std::uint64_t{0}) ++span.hint;
   const auto slot = std::uint32_t(span.hint * 64 + std::countr_one(words[span.hint]));
-  words[span.hint] |= std::uint64_t{1} << (slot % 64);
+  if (!ATOLL_FAULT(memory_given_twice)) words[span.hint] |= std::uint64_t{1} << (slot % 64);
   if (++span.used == size.slots(span.pages)) unlink(head);
   used_bytes_ += size.bytes;
   free_slot_bytes_ -= size.bytes;

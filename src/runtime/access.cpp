@@ -298,7 +298,7 @@ Status Runtime::write(GlobalAddress address, const std::byte* from, std::uint64_
     bytes -= piece.bytes;
   }
   if (consistency == Consistency::kSc) std::atomic_thread_fence(std::memory_order_seq_cst);
-  return missed && consistency != Consistency::kPso ? fence() : Status();
+  return missed && consistency != Consistency::kPso && !ATOLL_FAULT(tso_does_not_wait) ? fence() : Status();
 }
 
 Status Runtime::fence() {
@@ -308,7 +308,7 @@ Status Runtime::fence() {
 
 /// The fence without the processor's own, for those who go on with an atomic instruction.
 Status Runtime::fence_writes(ThreadState& thread) {
-  if (thread.pending_writes.load(std::memory_order_acquire) != 0) {
+  if (thread.pending_writes.load(std::memory_order_acquire) != 0 && !ATOLL_FAULT(fence_does_not_wait)) {
     const Status status = wait(thread, kNoNode, Clock::time_point::max(),
                                [&] { return thread.pending_writes.load(std::memory_order_acquire) == 0; });
     if (!status.ok()) {
@@ -324,6 +324,7 @@ Status Runtime::fence_writes(ThreadState& thread) {
 
 /// Writes that cannot be done any more, because a node that they need is gone.
 void Runtime::abandon_writes(ThreadState& thread, Errc why) {
+  if (ATOLL_FAULT(write_of_the_dead_leaks)) return;
   base::MutexLock lock(mutex_);
   std::vector<Task*> stuck;
   writes_->for_each_of(thread, [&](Task& task) { stuck.push_back(&task); });
@@ -339,7 +340,9 @@ Result<std::uint64_t> Runtime::rmw(GlobalAddress address, std::size_t bytes, Act
   if (const Status status = check_range(address, bytes); !status.ok()) return status;
   if (address.offset() % bytes != 0) return {Errc::kInvalidArgument, "an atomic must be aligned to its size"};
   ThreadState& thread = threads_.current();
-  if (const Status status = fence_writes(thread); !status.ok()) return status;
+  if (const Status status = ATOLL_FAULT(atomic_before_writes) ? Status() : fence_writes(thread); !status.ok()) {
+    return status;
+  }
   Task task(OpKind::kAtomic, what, address, std::uint32_t(bytes), nullptr, &thread);
   task.operand = operand;
   task.expected = expected;

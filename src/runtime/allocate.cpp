@@ -82,7 +82,7 @@ void Runtime::handle_reply(const wire::Message& message, NodeId from) {
                                                                             : std::uint32_t(Errc::kInvalidArgument);
   call.fresh = message.slots[kFreshAt] == 1;
   call.done.store(true, std::memory_order_release);
-  thread->notify();
+  if (!ATOLL_FAULT(call_answer_not_told)) thread->notify();
 }
 
 Result<GlobalAddress> Runtime::allocate_on(NodeId node, std::uint64_t bytes, bool* fresh) {
@@ -137,7 +137,7 @@ Result<GlobalAddress> Runtime::allocate(std::uint64_t bytes, const Placement& pl
     bool fresh = false;
     const Result<GlobalAddress> got = allocate_on(node, bytes, &fresh);
     if (got.ok()) {
-      if (placement.zeroed && !fresh) {
+      if (placement.zeroed && !fresh && !ATOLL_FAULT(memory_not_zeroed)) {
         if (const Status status = zero(*got, bytes); !status.ok()) return status;
       }
       return got;
@@ -185,8 +185,9 @@ void Runtime::handle_barrier(const wire::Message& message, NodeId from) {
   barrier_reached_.resize(nodes_, 0);
   if (self_ != 0 || message.argument != barrier_reached_[from] + 1) return cut_off(from, "a barrier out of turn");
   barrier_reached_[from] = message.argument;
-  const std::uint64_t all = *std::min_element(barrier_reached_.begin(), barrier_reached_.end());
-  if (all < message.argument) return;
+  const auto missing = std::count_if(barrier_reached_.begin(), barrier_reached_.end(),
+                                     [&](std::uint64_t reached) { return reached < message.argument; });
+  if (missing > (ATOLL_FAULT(barrier_released_early) ? 1 : 0)) return;
   wire::Message release;
   release.kind = Kind::kBarrierRelease;
   release.argument = message.argument;

@@ -1,8 +1,6 @@
 // Copies of more than a word into and out of a line, each atomic against the other.
 #pragma once
 
-#include <sched.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -43,16 +41,27 @@ inline void copy_word(std::byte* to, const std::byte* from, std::size_t bytes) n
   }
 }
 
+/// More than a word: not in one piece.
+inline void copy_bytes(std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
+#ifdef ATOLL_LAB
+  base::racy_copy(into, from, bytes / 2);
+  ATOLL_POINT();
+  base::racy_copy(into + bytes / 2, from + bytes / 2, bytes - bytes / 2);
+#else
+  base::racy_copy(into, from, bytes);
+#endif
+}
+
 /// From the line to the caller.
 inline void copy_out(const detail::Line& line, const std::byte* from, std::byte* into, std::size_t bytes) noexcept {
   while (true) {
     const std::uint32_t before = line.version.load(std::memory_order_acquire);
-    if ((before & 1) == 0) {
-      base::racy_copy(into, from, bytes);
+    if ((before & 1) == 0 || ATOLL_FAULT(version_not_compared)) {
+      copy_bytes(into, from, bytes);
       std::atomic_thread_fence(std::memory_order_acquire);
-      if (line.version.load(std::memory_order_relaxed) == before) return;
+      if (line.version.load(std::memory_order_relaxed) == before || ATOLL_FAULT(version_not_compared)) return;
     }
-    ::sched_yield();
+    ATOLL_GIVE_WAY();
   }
 }
 
@@ -61,7 +70,7 @@ inline void begin_write(detail::Line& line) noexcept {
   std::uint32_t version = line.version.load(std::memory_order_relaxed) & ~1u;
   while (!line.version.compare_exchange_weak(version, version + 1, std::memory_order_acquire)) {
     version &= ~1u;
-    ::sched_yield();
+    ATOLL_GIVE_WAY();
   }
   std::atomic_thread_fence(std::memory_order_release);
 }
@@ -70,9 +79,9 @@ inline void end_write(detail::Line& line) noexcept {
 }
 
 inline void copy_in(detail::Line& line, std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
-  begin_write(line);
-  base::racy_copy(into, from, bytes);
-  end_write(line);
+  if (!ATOLL_FAULT(version_not_taken)) begin_write(line);
+  copy_bytes(into, from, bytes);
+  if (!ATOLL_FAULT(version_not_taken)) end_write(line);
 }
 
 }  // namespace atoll::runtime

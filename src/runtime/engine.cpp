@@ -118,6 +118,8 @@ void Runtime::send_home(const LineRef& ref, const Message& message) {
 /// Makes sure that every thread that enters a line from now on sees what access was lowered. Threads that wait have
 /// fenced when they came and will when they go, and write nothing in between: where all do, there is nothing to do.
 void Runtime::issue_barrier() {
+  if (ATOLL_FAULT(barrier_forgotten)) return;
+  if (ATOLL_FAULT(barrier_thought_needless) && waiters_.load() != 0) return;
   if (threads_.all_are(waiters_)) return;
   threads_.barrier();
   counters_->barriers_issued.add();
@@ -176,7 +178,7 @@ void Runtime::withdraw_for(std::span<const wire::Message> messages) {
     }
   }
   if (taken.empty()) return;
-  quiesce_all(taken);
+  if (!ATOLL_FAULT(run_taken_without_hiding)) quiesce_all(taken);
   for (const LineRef& ref : taken) ref.line->use = Line::kUnused;
 }
 
@@ -203,8 +205,11 @@ bool Runtime::take_slot(const LineRef& ref) {
 
 void Runtime::release_slot(const LineRef& ref) noexcept {
   const coherence::CacheState state = ref.state();
-  if (state == coherence::CacheState::kDirtyToInvalid || state == coherence::CacheState::kLeftToInvalid) --returning_;
-  slots_->release(ref.line->slot - 1);
+  const bool returned =
+      state == coherence::CacheState::kDirtyToInvalid || state == coherence::CacheState::kLeftToInvalid;
+  if (returned) --returning_;
+  const bool gone = ATOLL_FAULT(slot_not_released) || (ATOLL_FAULT(slot_reused_early) && returned);
+  if (!gone) slots_->release(ref.line->slot - 1);
   ref.line->slot = 0;
   counters_->cache_lines_used.set(slots_->used());
 }
@@ -237,7 +242,7 @@ std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
     }
     victims.push_back(ref);
   }
-  if (!victims.empty()) quiesce_all(victims);
+  if (!victims.empty() && !ATOLL_FAULT(evicted_without_quiesce)) quiesce_all(victims);
   std::uint32_t started = 0;
   for (const LineRef& ref : victims) {
     ref.line->use = Line::kUnused;
@@ -246,6 +251,7 @@ std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
     if (!protocol_.evict(ref)) continue;  // a thread has locked it in between
     ++started;
     if (dirty) ++returning_;
+    if (dirty && ATOLL_FAULT(slot_reused_early)) slots_->release(ref.line->slot - 1);
     (dirty ? counters_->evictions_dirty : counters_->evictions_clean).add();
   }
   evicting_ = false;
@@ -268,6 +274,7 @@ void Runtime::retry_starved() {
   if (starved_.empty()) return;
   std::vector<GlobalAddress> again;
   again.swap(starved_);
+  if (ATOLL_FAULT(starved_forgotten)) again.pop_back();
   std::size_t next = 0;
   if (slots_->free_count() == 0 && returning_ == 0 && evict_some(kEvictBatch) == 0) {
     if (++fruitless_ % 4 == 0 && all_slots_locked()) {
@@ -307,13 +314,16 @@ void Runtime::perform(const LineRef& ref, coherence::Op& op) {
     case Action::kCall: {
       // The function must be alone with the bytes: no hit gets in while it runs. It works on a copy, aligned as the
       // original is, so that one that throws changes nothing.
-      ref.hot.set_access(0);
-      quiesce(ref);
+      if (!ATOLL_FAULT(function_not_alone)) {
+        ref.hot.set_access(0);
+        quiesce(ref);
+      }
       alignas(64) std::array<std::byte, 64 + 4096> room;
       std::byte* const copy = room.data() + task.address.offset() % 64;
       base::racy_copy(copy, bytes, task.bytes);
       try {
         (*task.function)({copy, task.bytes}, task.arguments);
+        ATOLL_POINT();
         base::racy_copy(bytes, copy, task.bytes);
       } catch (const std::exception& error) {
         spdlog::error("a function for atomic() threw: {}", error.what());
@@ -359,6 +369,7 @@ void Runtime::broken(const LineRef& ref, const char* what) {
 /// not for each thing.
 void Runtime::flush() {
   fabric_->flush();
+  if (ATOLL_FAULT(last_one_told) && finished_.size() > 1) finished_.erase(finished_.begin(), finished_.end() - 1);
   for (ThreadState* thread : finished_) thread->notify();
   finished_.clear();
   if (room_waiters_.load(std::memory_order_relaxed) != 0 && writes_->has_room()) notify_all();
@@ -428,8 +439,8 @@ void Runtime::dispatch(const wire::Message& message, NodeId from) {
   in_run_ = message.count > 1;
   for (std::uint8_t i = 0; i < message.count; ++i) {
     const LineRef ref = lines_->ref(GlobalAddress(message.line) + std::int64_t(i) * options_.line_bytes);
-    protocol_.receive(ref,
-                      {message.kind, (message.flags & wire::kTry) != 0, from, message.requester, message.slots[i]});
+    protocol_.receive(ref, {message.kind, (message.flags & wire::kTry) != 0, from, message.requester,
+                            message.slots[ATOLL_FAULT(run_in_first_slot) ? 0 : i]});
   }
   in_run_ = false;
 }

@@ -22,8 +22,10 @@ bool lock_hit(Line& line, bool exclusive, bool* left_waiters) noexcept {
   } while (!line.lock.compare_exchange_weak(word, exclusive ? word | detail::kLockWriter : word + 1,
                                             std::memory_order_seq_cst));
   // The lock pins the line from here on, if we have it at all: who takes a line away looks at the word first.
+  ATOLL_POINT();
+  if (ATOLL_FAULT(lock_without_permission)) return true;
   if ((line.access.load(std::memory_order_seq_cst) & (exclusive ? kWritable : kReadable)) != 0) return true;
-  *left_waiters = coherence::drop_lock(line.lock, exclusive);
+  *left_waiters = coherence::drop_lock(line.lock, exclusive) && !ATOLL_FAULT(failed_lock_not_told);
   return false;
 }
 
@@ -68,6 +70,7 @@ void Runtime::unlock_line(GlobalAddress address, LockMode mode) {
 
 /// Somebody waits for the lock that was just released: a thread of this node, or the home for another node.
 void Runtime::tell_unlocked(GlobalAddress address) {
+  if (ATOLL_FAULT(unlock_not_told)) return;
   base::MutexLock lock(mutex_);
   protocol_.unlocked(lines_->ref(address));
   flush();

@@ -104,7 +104,7 @@ Status Runtime::why_to_give_up(NodeId on, const base::Backoff& wait, Clock::time
   if (now >= deadline) return {Errc::kDeadline, "the time given was over"};
   if (master_lost_.load(std::memory_order_acquire)) return {Errc::kClusterDown, "the master is gone"};
   const NodeId dead = first_dead_.load(std::memory_order_acquire);
-  if (dead == kNoNode) return {};
+  if (dead == kNoNode || ATOLL_FAULT(death_not_noticed)) return {};
   if (is_dead(on)) return {Errc::kNodeDied, "the node that was waited for is gone", on};
   // Whether the dead node matters to this wait cannot be known here (it may own the line that the home waits for);
   // what does not depend on it is done well within the grace.

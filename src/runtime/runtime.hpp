@@ -248,10 +248,12 @@ Status Runtime::wait(ThreadState& thread, NodeId on, Clock::time_point deadline,
     }
     if (awake) continue;
     const std::uint32_t ticket = thread.bell.load(std::memory_order_acquire);
+    ATOLL_POINT();
     thread.sleeping.store(1, std::memory_order_seq_cst);
     {
       const Present sleeper(sleepers_);
-      if (!done()) host_.wait(thread.bell, ticket, kSleepSlice_us, base::FutexScope::kProcess);
+      if (!done() || ATOLL_FAULT(slept_without_second_look))
+        host_.wait(thread.bell, ticket, kSleepSlice_us, base::FutexScope::kProcess);
     }
     thread.sleeping.store(0, std::memory_order_seq_cst);
   }

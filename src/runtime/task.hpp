@@ -48,6 +48,7 @@ struct ThreadState {
 
   /// Something that the thread may wait for has happened.
   void notify() noexcept {
+    if (ATOLL_FAULT(wakeup_lost)) return;
     // What has happened first, then the look at the sleeper; who goes to sleep does it the other way round.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (sleeping.load(std::memory_order_seq_cst) == 0) return;

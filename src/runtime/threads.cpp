@@ -154,10 +154,14 @@ void ThreadRegistry::remove(ThreadState& state) noexcept {
 }
 
 void ThreadRegistry::barrier() const noexcept {
+#ifdef ATOLL_LAB
+  lab::drain_stores();
+#endif
   if (has_barrier_) membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
 void ThreadRegistry::wait_for_writers(std::span<const GlobalAddress> lines) {
+  if (ATOLL_FAULT(hazard_not_awaited)) return;
   base::MutexLock lock(mutex_);
   for (const auto& thread : threads_) {
     // An access takes nanoseconds; a thread that was preempted inside one needs the CPU more than we do.
@@ -165,12 +169,13 @@ void ThreadRegistry::wait_for_writers(std::span<const GlobalAddress> lines) {
       const std::uint64_t written = __atomic_load_n(&thread->slot->hazard, __ATOMIC_SEQ_CST);
       const GlobalAddress line(written >> table_.line_shift << table_.line_shift);
       if (written == 0 || std::find(lines.begin(), lines.end(), line) == lines.end()) break;
-      host_.yield();
+      ATOLL_GIVE_WAY();
     }
   }
 }
 
 void ThreadRegistry::tell_readers() {
+  if (ATOLL_FAULT(readers_not_told)) return;
   base::MutexLock lock(mutex_);
   for (const auto& thread : threads_) __atomic_store_n(&thread->slot->told, 1, __ATOMIC_RELEASE);
 }

@@ -45,12 +45,13 @@ class Cluster::SimMembership final : public cluster::Membership {
   NodeId self_;
 };
 
-/// A node learns that another is gone.
+/// A node learns that another is gone, from a thread of its own.
 class Cluster::Notice final : public Timed {
  public:
   Notice(Cluster& cluster, NodeId to, NodeId dead) noexcept : cluster_(cluster), to_(to), gone_(dead) {}
   void fire() override {
-    if (!cluster_.dead_[to_]) cluster_.network_.tell_death(to_, gone_);
+    if (cluster_.dead_[to_]) return;
+    cluster_.machine_.spawn(to_, [this] { cluster_.network_.tell_death(to_, gone_); });
   }
 
  private:
@@ -66,6 +67,14 @@ Cluster::Cluster(const ClusterOptions& options)
       dead_(options.nodes, false),
       bodies_(options.nodes, 0) {
   machine_.set_pace(std::max<Time>(300, options.network.latency_ns / 4));
+#ifdef ATOLL_LAB
+  // Threads are interrupted in the middle of an access too, and what a thread stores may come late to the others.
+  lab::hooks.point = [this] {
+    if (machine_.in_fiber() && machine_.random().below(6) == 0) machine_.sleep_ns(machine_.random().below(4'000));
+  };
+  lab::hooks.give_way = [this] { machine_.yield(); };
+  lab::hooks.store_is_late = [this] { return machine_.random().below(2) == 0; };
+#endif
   for (NodeId id = 0; id < options_.nodes; ++id) {
     machine_.set_group(id);
     auto runtime =
@@ -130,12 +139,15 @@ void Cluster::leave() {
   leaving_ = true;
   for (NodeId id = 0; id < options_.nodes; ++id) {
     if (!dead_[id]) continue;
-    for (NodeId other = 0; other < options_.nodes; ++other) {
-      if (other != id) network_.tell_death(id, other);
-    }
     machine_.freeze(id, false);
+    machine_.spawn(id, [this, id] {
+      for (NodeId other = 0; other < options_.nodes; ++other) {
+        if (other != id) network_.tell_death(id, other);
+      }
+    });
   }
-  (void)machine_.run([&] { return std::all_of(bodies_.begin(), bodies_.end(), [](auto count) { return count == 0; }); });
+  (void)machine_.run(
+      [&] { return std::all_of(bodies_.begin(), bodies_.end(), [](auto count) { return count == 0; }); });
   std::vector<Machine::Fiber*> leavers;
   for (NodeId id = 0; id < options_.nodes; ++id) {
     leavers.push_back(&machine_.spawn(id, [this, id] { nodes_[id].reset(); }));

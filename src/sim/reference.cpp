@@ -84,7 +84,8 @@ std::string Cell::explain(std::span<const std::byte> found, std::uint64_t stamps
         whose = stamp;
       }
     }
-    text += longest == 0 ? fmt::format(" [{}] nobody's", at) : fmt::format(" [{}..{}) stamp {}", at, at + longest, whose);
+    text +=
+        longest == 0 ? fmt::format(" [{}] nobody's", at) : fmt::format(" [{}..{}) stamp {}", at, at + longest, whose);
     at += std::max<std::size_t>(longest, 1);
   }
   return text + "\n";

@@ -46,7 +46,10 @@ std::string_view to_string(Act act) noexcept {
 }
 
 Workload::Workload(Cluster& cluster, const WorkloadOptions& options)
-    : cluster_(cluster), options_(options), line_bytes_(cluster.options().node.line_bytes) {
+    : cluster_(cluster),
+      options_(options),
+      line_bytes_(cluster.options().node.line_bytes),
+      arrivals_(cluster.options().nodes, 0) {
   for (NodeId node = 0; node < cluster.options().nodes; ++node) {
     free_before_.push_back(cluster.network().segment(node).header().counters.memory_free_bytes.get());
     for (std::uint32_t thread = 0; thread < options_.threads; ++thread) {
@@ -186,13 +189,18 @@ void Workload::work(Worker& worker) {
 
 void Workload::arrive(Worker& worker) {
   last_arrival_ = cluster_.machine().time();
+  const std::uint64_t round = ++arrivals_[worker.node->id()];
   begin(worker, "barrier", {});
   worker.at_barrier = true;
   const Status status = worker.node->barrier(std::chrono::hours(1));
   worker.at_barrier = false;
   // Others may still be at work; but when the last has come it must not take long.
   worker.begun_at = std::max(worker.begun_at, last_arrival_);
-  if (end(worker, status)) writes_are_done(worker);
+  if (!end(worker, status)) return;
+  writes_are_done(worker);
+  if (std::any_of(arrivals_.begin(), arrivals_.end(), [&](std::uint64_t reached) { return reached < round; })) {
+    throw Failure(fmt::format("the barrier has let thread {} through before all had come", worker.number));
+  }
 }
 
 void Workload::finish(Worker& worker) {
@@ -345,7 +353,10 @@ void Workload::call_function(Worker& worker) {
 
 void Workload::fence(Worker& worker) {
   begin(worker, "fence", {});
-  if (end(worker, worker.node->fence())) writes_are_done(worker);
+  if (end(worker, worker.node->fence())) return writes_are_done(worker);
+  // What has failed was reported; it is not in the way of what comes next.
+  const Status again = worker.node->fence();
+  if (!again.ok()) throw Failure("a fence reports the same failure twice: " + again.to_string());
 }
 
 void Workload::use_locked(Worker& worker, LockMode mode, bool is_try) {

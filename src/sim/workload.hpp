@@ -150,7 +150,8 @@ class Workload {
   std::uint64_t failed_ = 0;
   std::uint64_t stamps_ = 0;
   Tick tick_ = 0;
-  Time last_arrival_ = 0;  // of a node at the barrier
+  Time last_arrival_ = 0;                // of a node at the barrier
+  std::vector<std::uint64_t> arrivals_;  // of each node, so far
 };
 
 }  // namespace atoll::sim

@@ -131,9 +131,12 @@ inline bool read_line(ThreadSlot& slot, const Line& line, GlobalAddress address,
   // An exchange: what is loaded after it is no older than what we are told from now on.
   if (load_shared(slot.told) != 0) __atomic_exchange_n(&slot.told, 0, __ATOMIC_SEQ_CST);
   if ((line.access.load(std::memory_order_acquire) & kReadable) == 0) return false;
+  ATOLL_POINT();
+  if (ATOLL_FAULT(told_reset_late)) slot.told = 0;
   copy(line.byte_at(address));
+  ATOLL_POINT();
   std::atomic_thread_fence(std::memory_order_acquire);
-  return load_shared(slot.told) == 0;
+  return load_shared(slot.told) == 0 || ATOLL_FAULT(told_not_looked_at);
 }
 
 // ---- writing: under a hazard, because what was written cannot be taken back ----
@@ -160,7 +163,7 @@ inline bool write_hit(std::uint64_t address, const T& value) noexcept {
 /// Runs `use(bytes)` under the hazard if the line may be written, fenced or not; false when it may not.
 template <typename Use>
 inline bool write_line(ThreadSlot& slot, const Line& line, GlobalAddress address, Use&& use) noexcept {
-  bool fence = line.fenced.load(std::memory_order_relaxed);
+  bool fence = line.fenced.load(std::memory_order_relaxed) && !ATOLL_FAULT(fenced_bit_ignored);
   while (true) {
     if (fence) {
       enter_hazard_fenced(slot, address.bits());
@@ -169,7 +172,9 @@ inline bool write_line(ThreadSlot& slot, const Line& line, GlobalAddress address
     }
     const bool granted = (line.access.load(std::memory_order_seq_cst) & kWritable) != 0;
     // The line may have become fenced after we looked; it did so before it was granted again, so we see it now.
-    const bool right = fence || !line.fenced.load(std::memory_order_relaxed);
+    const bool right = fence || !line.fenced.load(std::memory_order_relaxed) || ATOLL_FAULT(fenced_bit_ignored);
+    if (ATOLL_FAULT(hazard_cleared_early)) leave_hazard(slot);
+    ATOLL_POINT();
     if (granted && right) use(line.byte_at(address));
     leave_hazard(slot);
     if (!granted || right) return granted;

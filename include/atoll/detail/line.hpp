@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "atoll/address.hpp"
+#include "atoll/detail/lab.hpp"
 
 #if defined(__SANITIZE_THREAD__)
 #define ATOLL_TSAN 1
@@ -170,7 +171,9 @@ extern constinit thread_local ThreadSlot t_slot __attribute__((tls_model("initia
 /// A plain store and a compiler barrier: who takes a line away makes up for the missing fence with membarrier(2). Under
 /// ThreadSanitizer, which does not know membarrier, it is an exchange.
 inline void enter_hazard(ThreadSlot& slot, std::uint64_t address) noexcept {
-#ifdef ATOLL_TSAN
+#if defined(ATOLL_LAB)
+  if (!ATOLL_FAULT(hazard_not_entered)) lab::store_hazard(slot.hazard, address);
+#elif defined(ATOLL_TSAN)
   __atomic_exchange_n(&slot.hazard, address, __ATOMIC_SEQ_CST);
 #else
   __atomic_store_n(&slot.hazard, address, __ATOMIC_RELAXED);
@@ -184,6 +187,9 @@ inline void enter_hazard_fenced(ThreadSlot& slot, std::uint64_t address) noexcep
 }
 
 inline void leave_hazard(ThreadSlot& slot) noexcept {
+#ifdef ATOLL_LAB
+  lab::leave_hazard(slot.hazard);
+#endif
   store_shared(slot.hazard, std::uint64_t{0});
 }
 

@@ -9,4 +9,8 @@
 
 #include <cstdlib>
 
+#ifdef ATOLL_LAB
+#define atoll atoll_lab  // see detail/lab.hpp
+#else
 #define atoll atoll_v1
+#endif
