@@ -39,24 +39,36 @@ class Graph {
     std::uint32_t from = 0;
     Edge edge;
   };
-  /// A cycle with edges of `kinds`, the shortest through one of its nodes; empty when there is none.
+  /// A short cycle with edges of `kinds`; empty when there is none.
   [[nodiscard]] std::vector<Step> find_cycle(unsigned kinds) const {
     const std::vector<bool> live = nodes_that_lead_on(kinds);
-    const auto start = std::find(live.begin(), live.end(), true);
-    if (start == live.end()) return {};
-    // Each live node has an edge to a live one: a walk must come back to where it was.
+    std::vector<std::uint32_t> starts;
+    for (std::uint32_t node = 0; node < live.size(); ++node) {
+      if (live[node]) starts.push_back(node);
+    }
+    if (starts.empty()) return {};
+    std::vector<Step> best = shortest_cycle(some_cycle_node(starts.front(), kinds, live), kinds, live);
+    // A shorter one is easier to read; to try some hundred starts is enough for that.
+    const std::size_t stride = starts.size() / 300 + 1;
+    for (std::size_t i = 0; i < starts.size() && best.size() > 2; i += stride) {
+      std::vector<Step> other = shortest_cycle(starts[i], kinds, live);
+      if (!other.empty() && other.size() < best.size()) best = std::move(other);
+    }
+    return best;
+  }
+
+ private:
+  /// Each live node has an edge to a live one: a walk must come back to where it was.
+  [[nodiscard]] std::uint32_t some_cycle_node(std::uint32_t at, unsigned kinds, const std::vector<bool>& live) const {
     std::vector<bool> seen(edges_.size(), false);
-    auto at = std::uint32_t(start - live.begin());
     while (!seen[at]) {
       seen[at] = true;
       at = std::find_if(edges_[at].begin(), edges_[at].end(), [&](const Edge& edge) {
              return (edge.kind & kinds) != 0 && live[edge.to];
            })->to;
     }
-    return shortest_cycle(at, kinds, live);
+    return at;
   }
-
- private:
   /// Without those, again and again, from which no edge goes on.
   [[nodiscard]] std::vector<bool> nodes_that_lead_on(unsigned kinds) const {
     std::vector<std::uint32_t> out(edges_.size(), 0);
@@ -83,6 +95,7 @@ class Graph {
     }
     return live;
   }
+  /// The shortest through `start`; empty when none goes through it.
   [[nodiscard]] std::vector<Step> shortest_cycle(std::uint32_t start, unsigned kinds,
                                                  const std::vector<bool>& live) const {
     std::unordered_map<std::uint32_t, Step> came_by;
@@ -96,6 +109,7 @@ class Graph {
       }
     }
     std::vector<Step> cycle;
+    if (!came_by.contains(start)) return cycle;
     for (std::uint32_t node = start; cycle.empty() || node != start; node = cycle.back().from) {
       cycle.push_back(came_by.at(node));
     }
