@@ -98,10 +98,9 @@ TEST_P(Words, AreLinearizable) {
   const auto report = verify::check_linearizable(run.histories().operations);
   EXPECT_EQ(report.verdict, Verdict::kAccepted) << report.explanation;
   // Or nothing was tried.
-  EXPECT_GT(report.operations, 2000u);
-  EXPECT_GT(run.counted("misses"), 500u);
-  EXPECT_GT(run.counted("evictions"), 100u);
-  EXPECT_GT(run.counted("lock_waits"), 0u);
+  EXPECT_GT(report.operations, 200u);
+  EXPECT_GT(run.counted("misses"), 50u);
+  EXPECT_GT(run.counted("evictions"), 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Histories, Words,
@@ -125,16 +124,16 @@ TEST_P(WordsOfAKilledNode, AreLinearizable) {
   for (const auto& one : run.histories().operations) {
     if (one.process == 1) death = std::max(death, one.invoked);
   }
-  EXPECT_GT(completed_by(run.histories(), 1, 0), 100u) << "the victim did nothing before it died";
-  EXPECT_GT(completed_by(run.histories(), 0, death) + completed_by(run.histories(), 2, death), 100u)
+  EXPECT_GT(completed_by(run.histories(), 1, 0), 400u) << "the victim did nothing before it died";
+  EXPECT_GT(completed_by(run.histories(), 0, death) + completed_by(run.histories(), 2, death), 10u)
       << "the survivors did nothing after the death";
 }
 
 INSTANTIATE_TEST_SUITE_P(Histories, WordsOfAKilledNode,
                          testing::Values(Setting{"Pso", "-n 3 --cache 32K --keep-going",
-                                                 "--lines 12 --seconds 1.8 --kill-after 0.3 --operations 100000"},
+                                                 "--lines 12 --kill-after 500 --operations 200000"},
                                          Setting{"Sc", "-n 3 --cache 32K --keep-going --consistency sc",
-                                                 "--lines 12 --seconds 1.8 --kill-after 0.2 --operations 100000"}),
+                                                 "--lines 12 --kill-after 500 --operations 200000"}),
                          name_of);
 
 // ---- transactions ----
@@ -148,7 +147,7 @@ TEST_P(Accounts, AreStrictlySerializable) {
   EXPECT_THAT(run.output(), Not(HasSubstr("wrong totals")));
   const auto report = verify::check_serializable(run.histories().transactions);
   EXPECT_EQ(report.verdict, Verdict::kAccepted) << report.explanation;
-  EXPECT_GT(report.counted, 300u);
+  EXPECT_GT(report.counted, 50u);
   EXPECT_EQ(report.counted, run.histories().transactions.size());
   EXPECT_EQ(report.blind_writes, 0u);
 }
@@ -160,13 +159,13 @@ INSTANTIATE_TEST_SUITE_P(Histories, Accounts,
                          name_of);
 
 TEST(Histories, AccountsOfAKilledNodeAreStrictlySerializable) {
-  const Played run({"", "-n 3 --cache 32K --keep-going", "--accounts --lines 8 --seconds 1.2 --kill-after 0.4"});
+  const Played run({"", "-n 3 --cache 32K --keep-going", "--accounts --lines 8 --kill-after 200"});
   SCOPED_TRACE(run.repeat());
   ASSERT_EQ(run.exit_code(), 128 + SIGKILL);
   EXPECT_THAT(run.output(), Not(HasSubstr("wrong totals")));
   const auto report = verify::check_serializable(run.histories().transactions);
   EXPECT_EQ(report.verdict, Verdict::kAccepted) << report.explanation;
-  EXPECT_GT(report.counted, 100u);
+  EXPECT_GT(report.counted, 150u);
 }
 
 // ---- clients that do it wrong ----

@@ -22,7 +22,7 @@ struct Arguments {
   std::uint64_t seed = 1;
   std::size_t operations = 20000;  // at most, for each thread
   bool accounts = false;
-  double kill_after = 0;  // node 1 kills itself; 0: nobody does
+  std::uint64_t kill_after = 0;  // node 1 kills itself; 0: nobody does
   std::string mistake = "none";
 };
 
@@ -38,8 +38,7 @@ Arguments parse(int argc, char** argv) {
   app.add_option("--seed", given.seed);
   app.add_option("--operations", given.operations, "A thread stops after so many")->check(CLI::Range(10, 50'000'000));
   app.add_flag("--accounts", given.accounts, "Transactions between accounts instead of words and locks");
-  app.add_option("--kill-after", given.kill_after, "Seconds until node 1 kills itself")
-      ->check(CLI::Range(0.0, 86400.0));
+  app.add_option("--kill-after", given.kill_after, "Operations of node 1, after which it kills itself");
   app.add_option("--mistake", given.mistake, "none, split_add, old_read, early_unlock, no_locks");
   try {
     app.parse(argc, argv);
@@ -92,6 +91,9 @@ int play(Node& node, const Arguments& given) {
   workload.mistake = mistake_of(given.mistake);
   const char* consistency = std::getenv("ATOLL_CONSISTENCY");
   workload.writes_wait = consistency != nullptr && std::string_view(consistency) == "sc";
+  std::atomic<std::uint64_t> done{0};
+  workload.done = &done;
+  workload.death_expected = given.kill_after > 0;
   Field field = make_field(node, given.lines);
   // What a dead node had is lost. It leaves half of the lines alone, so that the others have something to go on with.
   if (given.kill_after > 0 && node.id() == kVictim && !given.accounts) field.lines.resize(field.lines.size() / 2);
@@ -101,7 +103,9 @@ int play(Node& node, const Arguments& given) {
     threads.emplace_back([&, i] { work(node, field, workload, given, i); });
   }
   if (given.kill_after > 0 && node.id() == kVictim) {
-    std::this_thread::sleep_for(std::chrono::duration<double>(given.kill_after));
+    // Not by one of the threads: they shall be anywhere in a call.
+    while (done.load(std::memory_order_relaxed) < given.kill_after)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     ::raise(SIGKILL);
   }
   for (auto& thread : threads) thread.join();

@@ -37,6 +37,33 @@ struct Workload {
   std::chrono::nanoseconds duration = std::chrono::seconds(1);
   bool writes_wait = false;  // the node's consistency is SC: a write that has returned is visible
   Mistake mistake = Mistake::kNone;
+  bool death_expected = false;                 // go on until something has failed, and for a while after that
+  std::atomic<std::uint64_t>* done = nullptr;  // counts what the clients have done, if it is given
+};
+
+/// When a client stops.
+///
+/// Thread-safety: one thread.
+class Until {
+ public:
+  explicit Until(const Workload& workload) : workload_(workload), end_(now_ns() + workload.duration.count()) {
+    if (workload.death_expected) end_ += kPatience;
+  }
+  [[nodiscard]] bool is_over() const { return now_ns() >= end_; }
+  void count() const {
+    if (workload_.done != nullptr) workload_.done->fetch_add(1, std::memory_order_relaxed);
+  }
+  void failed() {
+    if (workload_.death_expected && !has_failed_) end_ = now_ns() + kAfterFailure;
+    has_failed_ = true;
+  }
+
+ private:
+  static constexpr std::int64_t kPatience = 30'000'000'000;
+  static constexpr std::int64_t kAfterFailure = 800'000'000;
+  const Workload& workload_;
+  std::int64_t end_;
+  bool has_failed_ = false;
 };
 
 /// What the threads work on: lines that all use, homes in turn, and a region to sweep through.
@@ -69,20 +96,21 @@ class WordClient {
         field_(field),
         workload_(workload),
         log_(log),
+        until_(workload),
         random_(workload.seed * 1000 + client),
         unique_((client + 1) << 40),
         lost_(field.lines.size(), false),
         seen_(field.lines.size() * 4, 0) {}
 
   void run() {
-    const std::int64_t end = now_ns() + workload_.duration.count();
-    while (now_ns() < end && !log_.full()) {
+    while (!until_.is_over() && !log_.full()) {
       const std::size_t line = random_.below(field_.lines.size());
       if (lost_[line]) {
         if (std::all_of(lost_.begin(), lost_.end(), [](bool lost) { return lost; })) return;
         continue;
       }
       step(line);
+      until_.count();
       // On few processors a thread would do thousands of hits in a row, and nobody would meet anybody.
       if (random_.chance(0.1)) std::this_thread::yield();
     }
@@ -116,6 +144,7 @@ class WordClient {
       return true;
     }
     lost_[line] = true;
+    until_.failed();
     return false;
   }
 
@@ -202,6 +231,7 @@ class WordClient {
   const Field& field_;
   const Workload& workload_;
   OperationLog& log_;
+  Until until_;
   base::Random random_;
   std::uint64_t unique_;
   std::vector<bool> lost_;           // lines that a call has failed on
@@ -226,14 +256,17 @@ class AccountClient {
         field_(field),
         workload_(workload),
         log_(log),
+        until_(workload),
         random_(workload.seed * 1000 + client),
         unique_((client + 1) << 32) {
     for (std::size_t i = 0; i < field.lines.size(); ++i) usable_.push_back(i);
   }
 
   void run() {
-    const std::int64_t end = now_ns() + workload_.duration.count();
-    while (now_ns() < end && !log_.full() && usable_.size() >= 3) transact();
+    while (!until_.is_over() && !log_.full() && usable_.size() >= 3) {
+      transact();
+      until_.count();
+    }
   }
   /// Whether a look at all accounts under their locks ever showed that money was made or lost.
   [[nodiscard]] int wrong_totals() const { return wrong_totals_; }
@@ -303,12 +336,16 @@ class AccountClient {
     }
     return {};
   }
-  void give_up(std::size_t account) { std::erase(usable_, account); }
+  void give_up(std::size_t account) {
+    std::erase(usable_, account);
+    until_.failed();
+  }
 
   Node& node_;
   const Field& field_;
   const Workload& workload_;
   TransactionLog& log_;
+  Until until_;
   base::Random random_;
   std::uint64_t unique_;
   std::vector<std::size_t> usable_;  // accounts that no call has failed on
