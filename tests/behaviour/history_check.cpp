@@ -38,6 +38,13 @@ int judge(const Arguments& given) {
       std::count_if(all.operations.begin(), all.operations.end(), [](auto& one) { return one.pending(); });
   std::printf("%zu operations (%td pending) on %zu objects: %s, %zu states\n%s", all.operations.size(), pending,
               words.keys, to_string(words.verdict), std::size_t(words.states), words.explanation.c_str());
+  const auto longest = std::max_element(all.operations.begin(), all.operations.end(), [](const auto& a, const auto& b) {
+    return (a.pending() ? 0 : a.responded - a.invoked) < (b.pending() ? 0 : b.responded - b.invoked);
+  });
+  if (longest != all.operations.end() && !longest->pending()) {
+    std::printf("the longest call took %.1f ms: %s\n", double(longest->responded - longest->invoked) / 1e6,
+                to_string(*longest).c_str());
+  }
   const auto accounts = verify::check_serializable(all.transactions, {.strict = !given.not_strict});
   std::printf("%zu transactions (%zu took effect): %s\n%s", all.transactions.size(), accounts.counted,
               to_string(accounts.verdict), accounts.explanation.c_str());

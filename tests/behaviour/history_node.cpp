@@ -21,6 +21,7 @@ struct Arguments {
   double seconds = 1;
   std::uint64_t seed = 1;
   std::size_t operations = 20000;  // at most, for each thread
+  std::uint64_t at_least = 0;
   bool accounts = false;
   std::uint64_t kill_after = 0;  // node 1 kills itself; 0: nobody does
   std::string mistake = "none";
@@ -37,6 +38,7 @@ Arguments parse(int argc, char** argv) {
   app.add_option("--seconds", given.seconds)->check(CLI::Range(0.0, 86400.0));
   app.add_option("--seed", given.seed);
   app.add_option("--operations", given.operations, "A thread stops after so many")->check(CLI::Range(10, 50'000'000));
+  app.add_option("--at-least", given.at_least, "A thread does so many, if need be in a minute more");
   app.add_flag("--accounts", given.accounts, "Transactions between accounts instead of words and locks");
   app.add_option("--kill-after", given.kill_after, "Operations of node 1, after which it kills itself");
   app.add_option("--mistake", given.mistake, "none, split_add, old_read, early_unlock, no_locks");
@@ -88,6 +90,7 @@ int play(Node& node, const Arguments& given) {
   Workload workload;
   workload.seed = given.seed;
   workload.duration = std::chrono::nanoseconds(std::int64_t(given.seconds * 1e9));
+  workload.at_least = given.at_least;
   workload.mistake = mistake_of(given.mistake);
   const char* consistency = std::getenv("ATOLL_CONSISTENCY");
   workload.writes_wait = consistency != nullptr && std::string_view(consistency) == "sc";

@@ -35,7 +35,8 @@ inline Mistake mistake_of(std::string_view name) {
 struct Workload {
   std::uint64_t seed = 1;
   std::chrono::nanoseconds duration = std::chrono::seconds(1);
-  bool writes_wait = false;  // the node's consistency is SC: a write that has returned is visible
+  std::uint64_t at_least = 0;  // so many of each client, however long that takes
+  bool writes_wait = false;    // the node's consistency is SC: a write that has returned is visible
   Mistake mistake = Mistake::kNone;
   bool death_expected = false;                 // go on until something has failed, and for a while after that
   std::atomic<std::uint64_t>* done = nullptr;  // counts what the clients have done, if it is given
@@ -47,10 +48,15 @@ struct Workload {
 class Until {
  public:
   explicit Until(const Workload& workload) : workload_(workload), end_(now_ns() + workload.duration.count()) {
-    if (workload.death_expected) end_ += kPatience;
+    latest_ = end_ + kPatience;
+    if (workload.death_expected) end_ = latest_;
   }
-  [[nodiscard]] bool is_over() const { return now_ns() >= end_; }
-  void count() const {
+  [[nodiscard]] bool is_over() const {
+    const std::int64_t now = now_ns();
+    return now >= latest_ || (now >= end_ && (done_ >= workload_.at_least || has_failed_));
+  }
+  void count() {
+    ++done_;
     if (workload_.done != nullptr) workload_.done->fetch_add(1, std::memory_order_relaxed);
   }
   void failed() {
@@ -59,10 +65,12 @@ class Until {
   }
 
  private:
-  static constexpr std::int64_t kPatience = 30'000'000'000;
+  static constexpr std::int64_t kPatience = 60'000'000'000;
   static constexpr std::int64_t kAfterFailure = 800'000'000;
   const Workload& workload_;
   std::int64_t end_;
+  std::int64_t latest_ = 0;
+  std::uint64_t done_ = 0;
   bool has_failed_ = false;
 };
 
@@ -103,6 +111,7 @@ class WordClient {
         seen_(field.lines.size() * 4, 0) {}
 
   void run() {
+    sweep(field_.sweep_lines);  // from the start on there is no room
     while (!until_.is_over() && !log_.full()) {
       const std::size_t line = random_.below(field_.lines.size());
       if (lost_[line]) {
@@ -134,7 +143,7 @@ class WordClient {
     } else if (dice < 97) {
       lock(line);
     } else {
-      sweep();
+      sweep(24);
     }
   }
   /// Notes the end of a call; false when it failed.
@@ -220,8 +229,8 @@ class WordClient {
     ended(line, early ? unlocked : node_.unlock(at, 8));
   }
   /// Reads lines that nobody needs, so that those that are needed must leave the cache.
-  void sweep() {
-    for (std::uint32_t i = 0, first = std::uint32_t(random_.below(field_.sweep_lines)); i < 24; ++i) {
+  void sweep(std::uint32_t number) {
+    for (std::uint32_t i = 0, first = std::uint32_t(random_.below(field_.sweep_lines)); i < number; ++i) {
       const std::uint32_t line = (first + i * 5) % field_.sweep_lines;
       if (!node_.read<std::uint64_t>(field_.sweep + std::int64_t(line) * field_.line_bytes).ok()) return;
     }
