@@ -1,0 +1,51 @@
+// The global memory that the litmus tests of a cluster run in.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "atoll/node.hpp"
+#include "litmus/test.hpp"
+
+namespace atoll::litmus {
+
+/// What one run of a test works on: where its variables are and who has their lines at the start.
+struct Instance {
+  std::array<GlobalAddress, kVariables> at;
+  std::array<NodeId, kVariables> owner;           // writes the 0 at the start
+  std::array<std::uint64_t, kVariables> sharers;  // a bit for each node that reads it then
+};
+
+/// Lines of every node's memory, room for what the threads found, and a word by which node 0 tells the others whether
+/// to go on.
+///
+/// Thread-safety: immutable once made.
+/// Invariants:
+///   1. All nodes have the same addresses.
+///   2. No two variables share a line, except x and y of one instance under kOneLine.
+class Arena {
+ public:
+  static constexpr unsigned kInstances = 1024;
+  static constexpr unsigned kMaxSeats = 16;
+
+  /// Made by all nodes together, once in a cluster: node 0 allocates, the others look it up. Throws Error.
+  explicit Arena(Node& node, unsigned instances = kInstances);
+
+  [[nodiscard]] unsigned instances() const noexcept { return instances_; }
+  /// Where a seat (see Runner) leaves an Outcome for each instance.
+  [[nodiscard]] GlobalAddress results(unsigned seat) const noexcept;
+  [[nodiscard]] global_ptr<std::uint64_t> goes_on() const noexcept { return global_ptr<std::uint64_t>(common_); }
+
+  /// Places for the runs of a round. Equal seeds give equal instances, on every node.
+  [[nodiscard]] std::vector<Instance> instances_for(const Test& test, std::uint64_t seed) const;
+
+ private:
+  [[nodiscard]] GlobalAddress line(NodeId home, unsigned number) const noexcept;
+
+  unsigned instances_;
+  std::uint32_t line_bytes_;
+  std::vector<GlobalAddress> lines_;  // the first of each home
+  GlobalAddress common_;              // goes_on, the addresses of lines_, the results
+};
+
+}  // namespace atoll::litmus

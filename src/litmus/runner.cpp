@@ -1,0 +1,241 @@
+#include "litmus/runner.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
+#include "base/backoff.hpp"
+#include "base/random.hpp"
+
+namespace atoll::litmus {
+namespace {
+
+constexpr unsigned kLeg = 64;  // instances between two meetings
+constexpr std::chrono::milliseconds kPatience = std::chrono::minutes(2);
+
+/// Where threads of one process wait for each other so that they go on within nanoseconds. (Who is woken by the kernel
+/// comes too late to meet the others in a store buffer.)
+///
+/// Thread-safety: every method from any thread.
+class SpinMeeting {
+ public:
+  explicit SpinMeeting(unsigned members) : members_(members) {}
+
+  /// Throws Error when somebody has given up.
+  void meet() {
+    constexpr unsigned kSpins = 2000;
+    const unsigned round = round_.load(std::memory_order_acquire);
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members_) {
+      arrived_.store(0, std::memory_order_relaxed);
+      round_.store(round + 1, std::memory_order_release);
+      return;
+    }
+    for (unsigned i = 0; round_.load(std::memory_order_acquire) == round; ++i) {
+      if (given_up_.load(std::memory_order_relaxed)) throw Error("another thread of the test has failed");
+      if (i < kSpins) {
+        base::cpu_relax();
+      } else {
+        ::sched_yield();
+      }
+    }
+  }
+  void give_up() noexcept { given_up_.store(true, std::memory_order_relaxed); }
+
+ private:
+  const unsigned members_;
+  std::atomic<bool> given_up_{false};
+  std::atomic<unsigned> arrived_{0};
+  std::atomic<unsigned> round_{0};
+};
+
+/// Mostly nothing or a few nanoseconds, sometimes as long as a miss takes.
+void dawdle(base::Random& random) {
+  const std::uint64_t dice = random.next();
+  const std::uint64_t most = (dice & 7) == 0 ? 2048 : (dice & 1) == 0 ? 64 : 1;
+  for (std::uint64_t i = (dice >> 8) % most; i > 0; --i) asm volatile("" : : : "memory");
+}
+
+void execute(Node& node, const Instruction& instruction, GlobalAddress at, Outcome& found) {
+  constexpr std::uint64_t kBytes = sizeof(std::uint64_t);
+  switch (instruction.op) {
+    case Op::kRead: found |= in_register(instruction.value, node.read<std::uint64_t>(at).value()); return;
+    case Op::kWrite: return node.write<std::uint64_t>(at, instruction.value).or_throw();
+    case Op::kExchange: return node.exchange(global_ptr<std::uint64_t>(at), instruction.value).status().or_throw();
+    case Op::kFence: return node.fence().or_throw();
+    case Op::kReadLock: return node.read_lock(at, kBytes).or_throw();
+    case Op::kWriteLock: return node.write_lock(at, kBytes).or_throw();
+    case Op::kUnlock: return node.unlock(at, kBytes).or_throw();
+  }
+}
+
+/// One seat's part of one test.
+///
+/// Thread-safety: none; the seat's own.
+class Round {
+ public:
+  Round(Node& node, const Seat& seat, const Arena& arena, const Test& test, std::uint64_t seed)
+      : node_(node),
+        seat_(seat),
+        arena_(arena),
+        test_(test),
+        random_(seed ^ (seat.index + 1) * 0x9e3779b97f4a7c15),
+        instances_(arena.instances_for(test, seed)),
+        order_(instances_.size()),
+        found_(instances_.size(), 0) {
+    std::iota(order_.begin(), order_.end(), 0u);
+    base::Random common(seed + 1);
+    std::shuffle(order_.begin(), order_.end(), common);
+  }
+
+  void prepare() {
+    const auto is_used = [&](unsigned v) {
+      return v < test_.shape->variables || (Variable(v) == Variable::kMutex && test_.variant == Variant::kMutex);
+    };
+    const auto each = [&](auto&& act) {
+      for (const unsigned i : order_) {
+        for (unsigned v = 0; seat_.prepares && v < kVariables; ++v) {
+          if (is_used(v)) act(instances_[i], v);
+        }
+      }
+      seat_.meet();
+    };
+    each([&](const Instance& instance, unsigned v) {
+      if (instance.owner[v] == node_.id()) node_.write<std::uint64_t>(instance.at[v], 0).or_throw();
+    });
+    each([&](const Instance& instance, unsigned v) {
+      if ((instance.sharers[v] >> node_.id() & 1) != 0) node_.read<std::uint64_t>(instance.at[v]).status().or_throw();
+    });
+  }
+
+  void run() {
+    const Program program = test_.program();
+    for (std::size_t begin = 0; begin < order_.size(); begin += kLeg) {
+      const std::size_t end = std::min(begin + kLeg, order_.size());
+      for (std::size_t k = begin; seat_.thread && k < end; ++k) {
+        const Instance& instance = instances_[order_[k]];
+        dawdle(random_);
+        for (const Instruction& instruction : program[*seat_.thread]) {
+          execute(node_, instruction, instance.at[unsigned(instruction.variable)], found_[order_[k]]);
+        }
+      }
+      seat_.meet();
+    }
+  }
+
+  /// What all seats found, at seat 0; else nothing.
+  std::vector<Outcome> gather() {
+    for (std::size_t i = seat_.index; i < instances_.size(); i += seat_.seats) {
+      for (unsigned v = 0; v < test_.shape->variables; ++v) {
+        found_[i] |= at_the_end(Variable(v), node_.read<std::uint64_t>(instances_[i].at[v]).value());
+      }
+    }
+    node_.write(arena_.results(seat_.index), std::as_bytes(std::span(found_))).or_throw();
+    seat_.meet();
+    if (seat_.index != 0) return {};
+    for (unsigned other = 1; other < seat_.seats; ++other) {
+      std::vector<Outcome> theirs(found_.size());
+      node_.read(arena_.results(other), std::as_writable_bytes(std::span(theirs))).or_throw();
+      for (std::size_t i = 0; i < found_.size(); ++i) found_[i] |= theirs[i];
+    }
+    return found_;
+  }
+
+ private:
+  Node& node_;
+  const Seat& seat_;
+  const Arena& arena_;
+  const Test& test_;
+  base::Random random_;  // this seat's own
+  const std::vector<Instance> instances_;
+  std::vector<unsigned> order_;
+  std::vector<Outcome> found_;  // by this seat
+};
+
+bool is_enough(const Test& test, const RunSettings& settings, const Histogram& histogram, std::uint64_t done) {
+  if (done < settings.runs) return false;
+  const bool seen = std::any_of(histogram.begin(), histogram.end(),
+                                [&](const auto& entry) { return test.shape->interesting.holds(entry.first); });
+  return seen || done >= settings.until_seen;
+}
+
+/// The seats of a node whose threads are all of the test's: the node's own, and `others` in threads of their own. If
+/// one fails all end, and the first failure is thrown.
+Histogram run_together(Node& node, Seat seat, unsigned others, const Arena& arena, const Test& test,
+                       const RunSettings& settings) {
+  SpinMeeting here(others + 1);
+  Histogram histogram;
+  std::exception_ptr failure;
+  std::mutex mutex;
+  const auto run = [&](const Seat& mine) {
+    try {
+      Histogram found = run_seat(node, mine, arena, test, settings);
+      if (mine.index == 0) histogram = std::move(found);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (failure == nullptr) failure = std::current_exception();
+      here.give_up();
+    }
+  };
+  std::vector<std::thread> started;
+  for (unsigned k = 0; k < others; ++k) {
+    const auto meet = [&] {
+      node.fence().or_throw();
+      here.meet();  // all threads of this node are here,
+      here.meet();  // and all nodes too
+    };
+    started.emplace_back(run, Seat{node.count() + k, seat.seats, 1 + k, false, meet});
+  }
+  seat.meet = [&] {
+    here.meet();
+    node.barrier(kPatience).or_throw();
+    here.meet();
+  };
+  run(seat);
+  for (std::thread& thread : started) thread.join();
+  if (failure != nullptr) std::rethrow_exception(failure);
+  return histogram;
+}
+
+}  // namespace
+
+Histogram run_seat(Node& node, const Seat& seat, const Arena& arena, const Test& test, const RunSettings& settings) {
+  Histogram histogram;
+  std::uint64_t done = 0;
+  for (std::uint64_t round = 0;; ++round) {
+    Round mine(node, seat, arena, test, settings.seed + round * 0x632be59bd9b4e019);
+    mine.prepare();
+    mine.run();
+    const std::vector<Outcome> found = mine.gather();
+    for (const Outcome outcome : found) ++histogram[outcome];
+    done += found.size();
+    if (seat.index == 0) {
+      node.write(arena.goes_on(), is_enough(test, settings, histogram, done) ? 0 : 1).or_throw();
+    }
+    seat.meet();
+    const bool goes_on = node.read(arena.goes_on()).value() != 0;
+    seat.meet();
+    if (!goes_on) return histogram;
+  }
+}
+
+Histogram run_node(Node& node, const Arena& arena, const Test& test, const RunSettings& settings) {
+  const unsigned nodes = node.count(), threads = test.shape->thread_count;
+  const bool one_node = test.layout == Layout::kOneNode;
+  const unsigned others = one_node ? threads - 1 : 0;  // threads of node 0 beyond the first
+  Seat seat{node.id(), nodes + others, {}, true, [&node] { node.barrier(kPatience).or_throw(); }};
+  if (one_node ? node.id() == 0 : node.id() < threads) seat.thread = node.id();
+  if (!one_node || node.id() != 0) return run_seat(node, seat, arena, test, settings);
+
+  return run_together(node, seat, others, arena, test, settings);
+}
+
+NodeId nodes_for(const Test& test) {
+  return NodeId(std::max(3u, test.layout == Layout::kOneNode ? 1u : test.shape->thread_count));
+}
+
+}  // namespace atoll::litmus
