@@ -20,7 +20,7 @@
 namespace atoll::tools {
 namespace {
 
-using litmus::Test;
+using litmus::Case;
 using litmus::Verdict;
 
 constexpr int kExitFailed = 1;
@@ -49,26 +49,26 @@ Consistency mode_of(std::string_view name) {
   return found == std::end(litmus::kModes) ? Consistency::kDefault : *found;
 }
 
-std::vector<Test> chosen_tests(const Settings& settings) {
+std::vector<Case> chosen_cases(const Settings& settings) {
   const auto wants = [](const std::vector<std::string>& names, std::string_view name) {
     return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
   };
-  std::vector<Test> tests;
-  std::copy_if(litmus::all_tests().begin(), litmus::all_tests().end(), std::back_inserter(tests), [&](const Test& t) {
+  std::vector<Case> tests;
+  std::copy_if(litmus::all_cases().begin(), litmus::all_cases().end(), std::back_inserter(tests), [&](const Case& t) {
     return wants(settings.shapes, t.shape->name) && wants(settings.variants, litmus::to_string(t.variant)) &&
            wants(settings.layouts, litmus::to_string(t.layout));
   });
   return tests;
 }
 
-void print_list(const std::vector<Test>& tests) {
+void print_list(const std::vector<Case>& tests) {
   fmt::print("shapes:\n");
   for (const litmus::Shape& shape : litmus::kShapes) {
     fmt::print("  {:<6}{:<28}{:<22}{}\n", shape.name, shape.text, shape.asks, shape.question);
   }
   fmt::print("\ntests, and whether the model allows what the shape asks for (* must be seen):\n");
   fmt::print("  {:<6}{:<8}{:<12}{:<11}{:<11}{}\n", "shape", "variant", "layout", "pso", "tso", "sc");
-  for (const Test& test : tests) {
+  for (const Case& test : tests) {
     fmt::print("  {:<6}{:<8}{:<12}", test.shape->name, litmus::to_string(test.variant), litmus::to_string(test.layout));
     for (const Consistency mode : litmus::kModes) {
       const std::string answer = fmt::format("{}{}", litmus::allows_interesting(test, mode) ? "allowed" : "forbidden",
@@ -119,15 +119,15 @@ std::string how_to_repeat(const Verdict& verdict, const Settings& settings) {
 /// Thread-safety: none.
 class LitmusRun {
  public:
-  LitmusRun(const Settings& settings, std::vector<Test> tests) : settings_(settings), tests_(std::move(tests)) {
+  LitmusRun(const Settings& settings, std::vector<Case> tests) : settings_(settings), tests_(std::move(tests)) {
     for (const Consistency mode : litmus::kModes) {
       if (settings.consistency == "all" || mode_of(settings.consistency) == mode) modes_.push_back(mode);
     }
   }
 
   void run() {
-    std::map<NodeId, std::vector<Test>> by_nodes;
-    for (const Test& test : tests_) by_nodes[litmus::nodes_for(test)].push_back(test);
+    std::map<NodeId, std::vector<Case>> by_nodes;
+    for (const Case& test : tests_) by_nodes[litmus::nodes_for(test)].push_back(test);
     for (const Consistency mode : modes_) {
       for (const auto& [nodes, tests] : by_nodes) launch(mode, nodes, tests);
     }
@@ -141,14 +141,14 @@ class LitmusRun {
   }
 
  private:
-  void launch(Consistency mode, NodeId nodes, const std::vector<Test>& tests) {
+  void launch(Consistency mode, NodeId nodes, const std::vector<Case>& tests) {
     Options options;
     options.consistency = mode;
     options.memory_bytes = 16u << 20;
     options.cache_bytes = 1u << 20;  // less than what a round touches: some lines are thrown out meanwhile
     nlohmann::json numbers = nlohmann::json::array();
-    for (const Test& test : tests) {
-      const auto& all = litmus::all_tests();
+    for (const Case& test : tests) {
+      const auto& all = litmus::all_cases();
       numbers.push_back(std::find(all.begin(), all.end(), test) - all.begin());
     }
     const nlohmann::json job = {{"tests", numbers},        {"mode", litmus::to_string(mode)},
@@ -156,14 +156,14 @@ class LitmusRun {
                                 {"done", records_.size()}, {"total", tests_.size() * modes_.size()}};
     const Consistency model = settings_.judge_as.empty() ? mode : mode_of(settings_.judge_as);
     for (const nlohmann::json& found : cluster::run_job({"litmus-node"}, nodes, options, job)) {
-      const Test& test = litmus::all_tests().at(found.at("test").get<std::size_t>());
+      const Case& test = litmus::all_cases().at(found.at("test").get<std::size_t>());
       const auto histogram = found.at("histogram").get<litmus::Histogram>();
       records_.push_back({litmus::judge(test, mode, model, histogram), histogram});
     }
   }
 
   const Settings& settings_;
-  const std::vector<Test> tests_;
+  const std::vector<Case> tests_;
   std::vector<Consistency> modes_;
   std::vector<Record> records_;
 };
@@ -190,7 +190,7 @@ bool print_summary(const std::vector<Verdict>& verdicts, const Settings& setting
 }
 
 void run_litmus(const Settings& settings) {
-  const std::vector<Test> tests = chosen_tests(settings);
+  const std::vector<Case> tests = chosen_cases(settings);
   if (tests.empty()) throw CLI::ValidationError("no test is of this shape, variant and layout; --list names all");
   if (settings.list) return print_list(tests);
   if (!settings.json.empty()) write_json_lines(settings.json, {}, settings);  // complain now, not after minutes
@@ -223,7 +223,7 @@ void run_litmus_node() {
   const litmus::Arena arena(node, unsigned(std::min<std::uint64_t>(settings.runs, litmus::Arena::kInstances)));
   bench::Progress progress(job.at("done").get<int>(), job.at("total").get<int>());
   for (const std::size_t number : numbers) {
-    const Test& test = litmus::all_tests().at(number);
+    const Case& test = litmus::all_cases().at(number);
     if (node.id() == 0) progress.begin(fmt::format("{} {}", test.name(), mode));
     const bool required = litmus::must_be_seen(test, mode_of(mode));
     settings.until_seen = required ? std::max(kPatience * settings.runs, kLeastPatience) : 0;

@@ -51,32 +51,58 @@ GlobalAddress Arena::line(NodeId home, unsigned number) const noexcept {
   return lines_[home] + std::int64_t(std::uint64_t(number) * line_bytes_);
 }
 
-std::vector<Instance> Arena::instances_for(const Test& test, std::uint64_t seed) const {
+std::vector<Instance> Arena::instances_for(const Case& test, std::uint64_t seed) const {
   base::Random random(seed);
-  const auto nodes = NodeId(lines_.size());
-  const bool one_node = test.layout == Layout::kOneNode;
+  // Mostly several instances to a line: more hits, more lines that are fought for, and four times as many runs in the
+  // same time. Else a line for each, so that every access finds the state that was prepared.
+  const unsigned most = std::min(kGroup, line_bytes_ / 2 / unsigned(sizeof(std::uint64_t)));
+  const unsigned to_a_line = random.chance(0.75) ? most : 1;
   std::vector<Instance> result(instances_);
   for (unsigned i = 0; i < instances_; ++i) {
-    Instance& instance = result[i];
-    const auto home_of_x = NodeId(random.below(nodes));
-    for (unsigned v = 0; v < kVariables; ++v) {
-      const bool with_x = v == 0 || (v == 1 && (test.layout == Layout::kOneLine || test.layout == Layout::kOneHome));
-      // Two homes: any but that of x.
-      const bool elsewhere = v == 1 && test.layout == Layout::kTwoHomes && nodes > 1;
-      const auto other =
-          elsewhere ? NodeId((home_of_x + 1 + random.below(nodes - 1u)) % nodes) : NodeId(random.below(nodes));
-      const bool inside = v == 1 && test.layout == Layout::kOneLine;
-      instance.at[v] = inside ? line(home_of_x, i * kVariables) + std::int64_t(line_bytes_ / 2)
-                              : line(with_x ? home_of_x : other, i * kVariables + v);
-      // Threads of one node mostly find their lines here: what the processor does can be seen only among hits.
-      instance.owner[v] = one_node && random.chance(0.75) ? NodeId(0) : NodeId(random.below(nodes));
-      // Nobody, everybody or some: a line that nobody reads stays with its owner and hits there.
-      const std::uint64_t everybody = nodes == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << nodes) - 1;
-      const std::uint64_t kinds[] = {0, 0, everybody, random.next() & everybody};
-      instance.sharers[v] = one_node && instance.owner[v] == 0 ? 0 : kinds[random.below(4)];
+    if (i % to_a_line == 0) {
+      result[i] = instance_at(test, i * kVariables, random);
+      continue;
     }
+    result[i] = result[i - 1];
+    for (GlobalAddress& at : result[i].at) at += sizeof(std::uint64_t);
   }
   return result;
+}
+
+/// Random homes, owners and sharers, within the layout; its lines are `first` and the next ones of their homes.
+Instance Arena::instance_at(const Case& test, unsigned first, base::Random& random) const {
+  const auto nodes = NodeId(lines_.size());
+  const auto any_node = [&] { return NodeId(random.below(nodes)); };
+  const std::uint64_t everybody = nodes == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << nodes) - 1;
+  std::array<NodeId, kVariables> home = {any_node(), any_node(), any_node()};
+  Instance instance{};
+  for (unsigned v = 0; v < kVariables; ++v) {
+    instance.owner[v] = any_node();
+    // Nobody, everybody or some: a line that nobody reads stays with its owner and hits there.
+    const std::uint64_t kinds[] = {0, 0, everybody, random.next() & everybody};
+    instance.sharers[v] = kinds[random.below(4)];
+  }
+  if (random.chance(0.5)) {
+    // What makes a write late: it must wait for a home that is not awake, and for copies that everybody has. The other
+    // variable's write is a hit, or does not wait for that home.
+    const unsigned slow = unsigned(random.below(2));
+    home[slow] = NodeId(nodes - 1);
+    instance.sharers[slow] = everybody;
+    instance.sharers[1 - slow] = random.chance(0.5) ? 0 : everybody;
+  }
+  if (test.layout == Layout::kOneNode && random.chance(0.75)) {
+    // What the processor does can be seen only among hits.
+    instance.owner = {};
+    instance.sharers = {};
+  }
+  const bool one_line = test.layout == Layout::kOneLine;
+  if (one_line || test.layout == Layout::kOneHome) home[1] = home[0];
+  if (test.layout == Layout::kTwoHomes && nodes > 1 && home[1] == home[0]) {
+    home[1] = NodeId((home[0] + 1 + random.below(nodes - 1u)) % nodes);
+  }
+  for (unsigned v = 0; v < kVariables; ++v) instance.at[v] = line(home[v], first + v);
+  if (one_line) instance.at[1] = instance.at[0] + std::int64_t(line_bytes_ / 2);
+  return instance;
 }
 
 }  // namespace atoll::litmus

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "atoll/node.hpp"
-#include "litmus/test.hpp"
+#include "base/random.hpp"
+#include "litmus/case.hpp"
 
 namespace atoll::litmus {
 
@@ -22,11 +23,13 @@ struct Instance {
 /// Thread-safety: immutable once made.
 /// Invariants:
 ///   1. All nodes have the same addresses.
-///   2. No two variables share a line, except x and y of one instance under kOneLine.
+///   2. x and y of an instance share a line under kOneLine, and else do not. Lines may hold the same variable of
+///      several instances.
 class Arena {
  public:
   static constexpr unsigned kInstances = 1024;
   static constexpr unsigned kMaxSeats = 16;
+  static constexpr unsigned kGroup = 8;  // instances that may share their lines: those from a multiple of this on
 
   /// Made by all nodes together, once in a cluster: node 0 allocates, the others look it up. Throws Error.
   explicit Arena(Node& node, unsigned instances = kInstances);
@@ -37,9 +40,10 @@ class Arena {
   [[nodiscard]] global_ptr<std::uint64_t> goes_on() const noexcept { return global_ptr<std::uint64_t>(common_); }
 
   /// Places for the runs of a round. Equal seeds give equal instances, on every node.
-  [[nodiscard]] std::vector<Instance> instances_for(const Test& test, std::uint64_t seed) const;
+  [[nodiscard]] std::vector<Instance> instances_for(const Case& test, std::uint64_t seed) const;
 
  private:
+  [[nodiscard]] Instance instance_at(const Case& test, unsigned first, base::Random& random) const;
   [[nodiscard]] GlobalAddress line(NodeId home, unsigned number) const noexcept;
 
   unsigned instances_;

@@ -9,7 +9,7 @@
 namespace atoll::litmus {
 namespace {
 
-std::string cell(const std::vector<Verdict>& verdicts, const Test& test, Consistency mode) {
+std::string cell(const std::vector<Verdict>& verdicts, const Case& test, Consistency mode) {
   const auto found = std::find_if(verdicts.begin(), verdicts.end(),
                                   [&](const Verdict& v) { return v.test == test && v.mode == mode; });
   if (found == verdicts.end()) return fmt::format("{:>20}", "-");
@@ -19,7 +19,7 @@ std::string cell(const std::vector<Verdict>& verdicts, const Test& test, Consist
 
 }  // namespace
 
-Verdict judge(const Test& test, Consistency mode, Consistency model, const Histogram& histogram) {
+Verdict judge(const Case& test, Consistency mode, Consistency model, const Histogram& histogram) {
   const std::set<Outcome> allowed = allowed_outcomes(test, model);
   Verdict verdict;
   verdict.test = test;
@@ -53,7 +53,7 @@ std::string table_of(const std::vector<Verdict>& verdicts) {
   std::string text = fmt::format("{:<6}{:<8}{:<11}", "shape", "variant", "layout");
   for (const Consistency mode : kModes) text += fmt::format("{:>10}{:>9} ", to_string(mode), "seen");
   text += '\n';
-  for (const Test& test : all_tests()) {
+  for (const Case& test : all_cases()) {
     const auto is_this = [&test](const Verdict& verdict) { return verdict.test == test; };
     if (std::none_of(verdicts.begin(), verdicts.end(), is_this)) continue;
     text += fmt::format("{:<6}{:<8}{:<11}", test.shape->name, to_string(test.variant), to_string(test.layout));

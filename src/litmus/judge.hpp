@@ -8,7 +8,7 @@
 namespace atoll::litmus {
 
 struct Verdict {
-  Test test;
+  Case test;
   Consistency mode = Consistency::kPso;  // that the cluster ran in
   std::uint64_t runs = 0;
   bool allowed = false;    // may the interesting outcome be seen?
@@ -21,7 +21,7 @@ struct Verdict {
 };
 
 /// Judges by the model of `model`, which is `mode` but for those who want to see a run fail.
-[[nodiscard]] Verdict judge(const Test& test, Consistency mode, Consistency model, const Histogram& histogram);
+[[nodiscard]] Verdict judge(const Case& test, Consistency mode, Consistency model, const Histogram& histogram);
 
 /// One line for each forbidden outcome and for a missing one, ready to print; nothing when all is well.
 [[nodiscard]] std::vector<std::string> complaints(const Verdict& verdict);

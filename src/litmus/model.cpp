@@ -54,7 +54,7 @@ struct State {
 /// Thread-safety: none; one walk.
 class Machine {
  public:
-  Machine(const Test& test, Consistency mode)
+  Machine(const Case& test, Consistency mode)
       : program_(test.program()),
         mode_(mode),
         one_line_(test.layout == Layout::kOneLine),
@@ -190,11 +190,11 @@ class Machine {
 
 }  // namespace
 
-std::set<Outcome> allowed_outcomes(const Test& test, Consistency mode) {
+std::set<Outcome> allowed_outcomes(const Case& test, Consistency mode) {
   return Machine(test, mode).walk();
 }
 
-bool allows_interesting(const Test& test, Consistency mode) {
+bool allows_interesting(const Case& test, Consistency mode) {
   const std::set<Outcome> allowed = allowed_outcomes(test, mode);
   return std::any_of(allowed.begin(), allowed.end(), [&](Outcome o) { return test.shape->interesting.holds(o); });
 }

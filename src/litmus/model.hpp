@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "litmus/test.hpp"
+#include "litmus/case.hpp"
 
 namespace atoll::litmus {
 
@@ -23,9 +23,9 @@ namespace atoll::litmus {
 ///   4. A fence, an exchange, a lock and an unlock wait until the list is empty.
 ///   5. A lock excludes other locks of the line, and the accesses of other nodes: writes and exchanges if it is a
 ///      read lock, reads too if it is a write lock. Accesses of the same node's other threads ignore it.
-[[nodiscard]] std::set<Outcome> allowed_outcomes(const Test& test, Consistency mode);
+[[nodiscard]] std::set<Outcome> allowed_outcomes(const Case& test, Consistency mode);
 
 /// Is there an outcome among them that the shape asks for?
-[[nodiscard]] bool allows_interesting(const Test& test, Consistency mode);
+[[nodiscard]] bool allows_interesting(const Case& test, Consistency mode);
 
 }  // namespace atoll::litmus

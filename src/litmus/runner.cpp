@@ -15,7 +15,7 @@
 namespace atoll::litmus {
 namespace {
 
-constexpr unsigned kLeg = 64;  // instances between two meetings
+constexpr unsigned kLeg = 32;  // instances between two meetings
 constexpr std::chrono::milliseconds kPatience = std::chrono::minutes(2);
 
 /// Where threads of one process wait for each other so that they go on within nanoseconds. (Who is woken by the kernel
@@ -53,11 +53,9 @@ class SpinMeeting {
   std::atomic<unsigned> round_{0};
 };
 
-/// Mostly nothing or a few nanoseconds, sometimes as long as a miss takes.
-void dawdle(base::Random& random) {
-  const std::uint64_t dice = random.next();
-  const std::uint64_t most = (dice & 7) == 0 ? 2048 : (dice & 1) == 0 ? 64 : 1;
-  for (std::uint64_t i = (dice >> 8) % most; i > 0; --i) asm volatile("" : : : "memory");
+/// Up to so many steps of a fraction of a nanosecond.
+void dawdle(base::Random& random, std::uint64_t most) {
+  for (std::uint64_t i = random.below(most); i > 0; --i) asm volatile("" : : : "memory");
 }
 
 void execute(Node& node, const Instruction& instruction, GlobalAddress at, Outcome& found) {
@@ -78,7 +76,7 @@ void execute(Node& node, const Instruction& instruction, GlobalAddress at, Outco
 /// Thread-safety: none; the seat's own.
 class Round {
  public:
-  Round(Node& node, const Seat& seat, const Arena& arena, const Test& test, std::uint64_t seed)
+  Round(Node& node, const Seat& seat, const Arena& arena, const Case& test, std::uint64_t seed)
       : node_(node),
         seat_(seat),
         arena_(arena),
@@ -87,9 +85,14 @@ class Round {
         instances_(arena.instances_for(test, seed)),
         order_(instances_.size()),
         found_(instances_.size(), 0) {
+    // Groups at random, for instances that share lines shall be used at the same time.
     std::iota(order_.begin(), order_.end(), 0u);
     base::Random common(seed + 1);
-    std::shuffle(order_.begin(), order_.end(), common);
+    for (std::size_t left = order_.size() / Arena::kGroup; left > 1; --left) {
+      const auto last = order_.begin() + std::ptrdiff_t((left - 1) * Arena::kGroup);
+      const auto other = order_.begin() + std::ptrdiff_t(common.below(left) * Arena::kGroup);
+      if (other != last) std::swap_ranges(last, last + Arena::kGroup, other);
+    }
   }
 
   void prepare() {
@@ -116,9 +119,13 @@ class Round {
     const Program program = test_.program();
     for (std::size_t begin = 0; begin < order_.size(); begin += kLeg) {
       const std::size_t end = std::min(begin + kLeg, order_.size());
+      // One that waits for its reads is slower than one that only writes. With a pace of their own for each leg, any
+      // two threads are side by side in some of them.
+      constexpr std::uint64_t kPaces[] = {1, 16, 256, 2048, 16384};
+      const std::uint64_t pace = kPaces[random_.below(std::size(kPaces))];
       for (std::size_t k = begin; seat_.thread && k < end; ++k) {
         const Instance& instance = instances_[order_[k]];
-        dawdle(random_);
+        dawdle(random_, pace);
         for (const Instruction& instruction : program[*seat_.thread]) {
           execute(node_, instruction, instance.at[unsigned(instruction.variable)], found_[order_[k]]);
         }
@@ -149,14 +156,14 @@ class Round {
   Node& node_;
   const Seat& seat_;
   const Arena& arena_;
-  const Test& test_;
+  const Case& test_;
   base::Random random_;  // this seat's own
   const std::vector<Instance> instances_;
   std::vector<unsigned> order_;
   std::vector<Outcome> found_;  // by this seat
 };
 
-bool is_enough(const Test& test, const RunSettings& settings, const Histogram& histogram, std::uint64_t done) {
+bool is_enough(const Case& test, const RunSettings& settings, const Histogram& histogram, std::uint64_t done) {
   if (done < settings.runs) return false;
   const bool seen = std::any_of(histogram.begin(), histogram.end(),
                                 [&](const auto& entry) { return test.shape->interesting.holds(entry.first); });
@@ -165,7 +172,7 @@ bool is_enough(const Test& test, const RunSettings& settings, const Histogram& h
 
 /// The seats of a node whose threads are all of the test's: the node's own, and `others` in threads of their own. If
 /// one fails all end, and the first failure is thrown.
-Histogram run_together(Node& node, Seat seat, unsigned others, const Arena& arena, const Test& test,
+Histogram run_together(Node& node, Seat seat, unsigned others, const Arena& arena, const Case& test,
                        const RunSettings& settings) {
   SpinMeeting here(others + 1);
   Histogram histogram;
@@ -203,7 +210,7 @@ Histogram run_together(Node& node, Seat seat, unsigned others, const Arena& aren
 
 }  // namespace
 
-Histogram run_seat(Node& node, const Seat& seat, const Arena& arena, const Test& test, const RunSettings& settings) {
+Histogram run_seat(Node& node, const Seat& seat, const Arena& arena, const Case& test, const RunSettings& settings) {
   Histogram histogram;
   std::uint64_t done = 0;
   for (std::uint64_t round = 0;; ++round) {
@@ -223,7 +230,7 @@ Histogram run_seat(Node& node, const Seat& seat, const Arena& arena, const Test&
   }
 }
 
-Histogram run_node(Node& node, const Arena& arena, const Test& test, const RunSettings& settings) {
+Histogram run_node(Node& node, const Arena& arena, const Case& test, const RunSettings& settings) {
   const unsigned nodes = node.count(), threads = test.shape->thread_count;
   const bool one_node = test.layout == Layout::kOneNode;
   const unsigned others = one_node ? threads - 1 : 0;  // threads of node 0 beyond the first
@@ -234,8 +241,9 @@ Histogram run_node(Node& node, const Arena& arena, const Test& test, const RunSe
   return run_together(node, seat, others, arena, test, settings);
 }
 
-NodeId nodes_for(const Test& test) {
-  return NodeId(std::max(3u, test.layout == Layout::kOneNode ? 1u : test.shape->thread_count));
+NodeId nodes_for(const Case& test) {
+  const unsigned taken = test.layout == Layout::kOneNode ? 1 : test.shape->thread_count;
+  return NodeId(std::clamp(taken + 1, 3u, 4u));
 }
 
 }  // namespace atoll::litmus

@@ -34,16 +34,16 @@ struct Seat {
 /// A round is: owners write 0; others read, so that lines are in every state; the litmus threads go through all
 /// instances, in one random order but each at its own pace, and meet every few of them so as not to drift apart; the
 /// final values are read, and seat 0 counts.
-[[nodiscard]] Histogram run_seat(Node& node, const Seat& seat, const Arena& arena, const Test& test,
+[[nodiscard]] Histogram run_seat(Node& node, const Seat& seat, const Arena& arena, const Case& test,
                                  const RunSettings& settings);
 
 /// Runs the test as one of the cluster's nodes; called on all nodes. Takes the node's seat, and starts threads for the
 /// others when they are all on one node. The histogram is complete on node 0.
 ///
 /// REQUIRES: the cluster has at least nodes_for(test) nodes.
-[[nodiscard]] Histogram run_node(Node& node, const Arena& arena, const Test& test, const RunSettings& settings);
+[[nodiscard]] Histogram run_node(Node& node, const Arena& arena, const Case& test, const RunSettings& settings);
 
-/// One for each thread; at least three, so that there is a home that takes no part.
-[[nodiscard]] NodeId nodes_for(const Test& test);
+/// One for each thread and one more, so that there is a home that takes no part; at least three and at most four.
+[[nodiscard]] NodeId nodes_for(const Case& test);
 
 }  // namespace atoll::litmus

@@ -40,21 +40,22 @@ inline constexpr Consistency kModes[] = {Consistency::kPso, Consistency::kTso, C
 /// The threads' instructions.
 using Program = std::vector<std::vector<Instruction>>;
 
-struct Test {
+/// One test. ("Test" itself is a name that googletest's macros bring along.)
+struct Case {
   const Shape* shape = nullptr;
   Variant variant = Variant::kPlain;
   Layout layout = Layout::kTwoHomes;
 
   [[nodiscard]] Program program() const;
   [[nodiscard]] std::string name() const;  // "SB plain two-homes"
-  bool operator==(const Test&) const = default;
+  bool operator==(const Case&) const = default;
 };
 
 /// All that `atoll litmus` runs. Not every combination: the layouts that differ only in where a miss goes are run plain
 /// and with fences; one variable is in one line whatever the layout.
-[[nodiscard]] const std::vector<Test>& all_tests();
+[[nodiscard]] const std::vector<Case>& all_cases();
 
 /// Must the interesting outcome be seen, for the run to prove anything? docs/litmus.md has the list and the reasons.
-[[nodiscard]] bool must_be_seen(const Test& test, Consistency mode);
+[[nodiscard]] bool must_be_seen(const Case& test, Consistency mode);
 
 }  // namespace atoll::litmus
