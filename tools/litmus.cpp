@@ -66,11 +66,15 @@ void print_list(const std::vector<Case>& tests) {
   for (const litmus::Shape& shape : litmus::kShapes) {
     fmt::print("  {:<6}{:<28}{:<22}{}\n", shape.name, shape.text, shape.asks, shape.question);
   }
-  fmt::print("\ntests, and whether the model allows what the shape asks for (* must be seen):\n");
+  fmt::print("\ntests, and whether the model allows what the shape asks for (* must be seen; - not run):\n");
   fmt::print("  {:<6}{:<8}{:<12}{:<11}{:<11}{}\n", "shape", "variant", "layout", "pso", "tso", "sc");
   for (const Case& test : tests) {
     fmt::print("  {:<6}{:<8}{:<12}", test.shape->name, litmus::to_string(test.variant), litmus::to_string(test.layout));
     for (const Consistency mode : litmus::kModes) {
+      if (!litmus::is_run_under(test, mode)) {
+        fmt::print("{:<11}", "-");
+        continue;
+      }
       const std::string answer = fmt::format("{}{}", litmus::allows_interesting(test, mode) ? "allowed" : "forbidden",
                                              litmus::must_be_seen(test, mode) ? "*" : "");
       fmt::print("{:<11}", answer);
@@ -121,14 +125,20 @@ class LitmusRun {
  public:
   LitmusRun(const Settings& settings, std::vector<Case> tests) : settings_(settings), tests_(std::move(tests)) {
     for (const Consistency mode : litmus::kModes) {
-      if (settings.consistency == "all" || mode_of(settings.consistency) == mode) modes_.push_back(mode);
+      if (settings.consistency != "all" && mode_of(settings.consistency) != mode) continue;
+      modes_.push_back(mode);
+      total_ +=
+          std::count_if(tests_.begin(), tests_.end(), [mode](const Case& t) { return litmus::is_run_under(t, mode); });
     }
+    if (total_ == 0) throw CLI::ValidationError("no test fits all of these options; --list names all");
   }
 
   void run() {
-    std::map<NodeId, std::vector<Case>> by_nodes;
-    for (const Case& test : tests_) by_nodes[litmus::nodes_for(test)].push_back(test);
     for (const Consistency mode : modes_) {
+      std::map<NodeId, std::vector<Case>> by_nodes;
+      for (const Case& test : tests_) {
+        if (litmus::is_run_under(test, mode)) by_nodes[litmus::nodes_for(test)].push_back(test);
+      }
       for (const auto& [nodes, tests] : by_nodes) launch(mode, nodes, tests);
     }
   }
@@ -145,15 +155,15 @@ class LitmusRun {
     Options options;
     options.consistency = mode;
     options.memory_bytes = 16u << 20;
-    options.cache_bytes = 1u << 20;  // less than what a round touches: some lines are thrown out meanwhile
+    options.cache_bytes = 2u << 20;  // less than what a round touches: some lines are thrown out meanwhile
+    options.yield_us = 10;           // there are more threads than CPUs: who sleeps lets the others run
     nlohmann::json numbers = nlohmann::json::array();
     for (const Case& test : tests) {
       const auto& all = litmus::all_cases();
       numbers.push_back(std::find(all.begin(), all.end(), test) - all.begin());
     }
-    const nlohmann::json job = {{"tests", numbers},        {"mode", litmus::to_string(mode)},
-                                {"runs", settings_.runs},  {"seed", settings_.seed},
-                                {"done", records_.size()}, {"total", tests_.size() * modes_.size()}};
+    const nlohmann::json job = {{"tests", numbers},       {"mode", litmus::to_string(mode)}, {"runs", settings_.runs},
+                                {"seed", settings_.seed}, {"done", records_.size()},         {"total", total_}};
     const Consistency model = settings_.judge_as.empty() ? mode : mode_of(settings_.judge_as);
     for (const nlohmann::json& found : cluster::run_job({"litmus-node"}, nodes, options, job)) {
       const Case& test = litmus::all_cases().at(found.at("test").get<std::size_t>());
@@ -165,6 +175,7 @@ class LitmusRun {
   const Settings& settings_;
   const std::vector<Case> tests_;
   std::vector<Consistency> modes_;
+  std::ptrdiff_t total_ = 0;  // tests, over all modes
   std::vector<Record> records_;
 };
 
@@ -191,7 +202,6 @@ bool print_summary(const std::vector<Verdict>& verdicts, const Settings& setting
 
 void run_litmus(const Settings& settings) {
   const std::vector<Case> tests = chosen_cases(settings);
-  if (tests.empty()) throw CLI::ValidationError("no test is of this shape, variant and layout; --list names all");
   if (settings.list) return print_list(tests);
   if (!settings.json.empty()) write_json_lines(settings.json, {}, settings);  // complain now, not after minutes
   LitmusRun run(settings, tests);

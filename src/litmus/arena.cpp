@@ -53,17 +53,20 @@ GlobalAddress Arena::line(NodeId home, unsigned number) const noexcept {
 
 std::vector<Instance> Arena::instances_for(const Case& test, std::uint64_t seed) const {
   base::Random random(seed);
-  // Mostly several instances to a line: more hits, more lines that are fought for, and four times as many runs in the
-  // same time. Else a line for each, so that every access finds the state that was prepared.
+  // Mostly many instances to a line: more hits, more lines that are fought for, and many more runs in the same time.
+  // Sometimes a line for each, so that every access finds the state that was prepared.
   const unsigned most = std::min(kGroup, line_bytes_ / 2 / unsigned(sizeof(std::uint64_t)));
-  const unsigned to_a_line = random.chance(0.75) ? most : 1;
+  const unsigned kinds[] = {most, most, most, most, most, most / 4, most / 4, 1};
+  const unsigned to_a_line = kinds[random.below(std::size(kinds))];
   std::vector<Instance> result(instances_);
   for (unsigned i = 0; i < instances_; ++i) {
     if (i % to_a_line == 0) {
       result[i] = instance_at(test, i * kVariables, random);
+      result[i].leads = std::min(to_a_line, instances_ - i);
       continue;
     }
     result[i] = result[i - 1];
+    result[i].leads = 0;
     for (GlobalAddress& at : result[i].at) at += sizeof(std::uint64_t);
   }
   return result;

@@ -12,6 +12,7 @@ namespace atoll::litmus {
 
 /// What one run of a test works on: where its variables are and who has their lines at the start.
 struct Instance {
+  unsigned leads = 0;  // this one and the next ones, so many in all, share their lines; 0: an earlier one leads
   std::array<GlobalAddress, kVariables> at;
   std::array<NodeId, kVariables> owner;           // writes the 0 at the start
   std::array<std::uint64_t, kVariables> sharers;  // a bit for each node that reads it then
@@ -27,9 +28,9 @@ struct Instance {
 ///      several instances.
 class Arena {
  public:
-  static constexpr unsigned kInstances = 1024;
+  static constexpr unsigned kInstances = 4096;
   static constexpr unsigned kMaxSeats = 16;
-  static constexpr unsigned kGroup = 8;  // instances that may share their lines: those from a multiple of this on
+  static constexpr unsigned kGroup = 32;  // instances that may share their lines: those from a multiple of this on
 
   /// Made by all nodes together, once in a cluster: node 0 allocates, the others look it up. Throws Error.
   explicit Arena(Node& node, unsigned instances = kInstances);

@@ -55,6 +55,9 @@ struct Case {
 /// and with fences; one variable is in one line whatever the layout.
 [[nodiscard]] const std::vector<Case>& all_cases();
 
+/// Mutexes and atomics wait for the same things in every mode; they are run under the weakest.
+[[nodiscard]] bool is_run_under(const Case& test, Consistency mode);
+
 /// Must the interesting outcome be seen, for the run to prove anything? docs/litmus.md has the list and the reasons.
 [[nodiscard]] bool must_be_seen(const Case& test, Consistency mode);
 

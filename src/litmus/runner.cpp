@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <exception>
 #include <mutex>
@@ -15,7 +16,9 @@
 namespace atoll::litmus {
 namespace {
 
-constexpr unsigned kLeg = 32;  // instances between two meetings
+/// Instances between two meetings, one of these for each round. Short legs keep threads side by side, long ones cost
+/// less: on a busy machine the meetings take most of the time.
+constexpr unsigned kLegs[] = {64, 512, 4096};
 constexpr std::chrono::milliseconds kPatience = std::chrono::minutes(2);
 
 /// Where threads of one process wait for each other so that they go on within nanoseconds. (Who is woken by the kernel
@@ -93,32 +96,27 @@ class Round {
       const auto other = order_.begin() + std::ptrdiff_t(common.below(left) * Arena::kGroup);
       if (other != last) std::swap_ranges(last, last + Arena::kGroup, other);
     }
+    leg_ = kLegs[common.below(std::size(kLegs))];
   }
 
   void prepare() {
-    const auto is_used = [&](unsigned v) {
-      return v < test_.shape->variables || (Variable(v) == Variable::kMutex && test_.variant == Variant::kMutex);
-    };
-    const auto each = [&](auto&& act) {
-      for (const unsigned i : order_) {
-        for (unsigned v = 0; seat_.prepares && v < kVariables; ++v) {
-          if (is_used(v)) act(instances_[i], v);
-        }
-      }
-      seat_.meet();
-    };
-    each([&](const Instance& instance, unsigned v) {
-      if (instance.owner[v] == node_.id()) node_.write<std::uint64_t>(instance.at[v], 0).or_throw();
+    for_each_line([&](const Instance& instance, unsigned v) {
+      static constexpr std::array<std::uint64_t, Arena::kGroup> kZeros{};
+      if (instance.owner[v] != node_.id()) return;
+      // Whatever the node's mode: the meeting waits for all of them.
+      node_.write(instance.at[v], std::as_bytes(std::span(kZeros).first(instance.leads)), Consistency::kPso).or_throw();
     });
-    each([&](const Instance& instance, unsigned v) {
+    seat_.meet();
+    for_each_line([&](const Instance& instance, unsigned v) {
       if ((instance.sharers[v] >> node_.id() & 1) != 0) node_.read<std::uint64_t>(instance.at[v]).status().or_throw();
     });
+    seat_.meet();
   }
 
   void run() {
     const Program program = test_.program();
-    for (std::size_t begin = 0; begin < order_.size(); begin += kLeg) {
-      const std::size_t end = std::min(begin + kLeg, order_.size());
+    for (std::size_t begin = 0; begin < order_.size(); begin += leg_) {
+      const std::size_t end = std::min(begin + leg_, order_.size());
       // One that waits for its reads is slower than one that only writes. With a pace of their own for each leg, any
       // two threads are side by side in some of them.
       constexpr std::uint64_t kPaces[] = {1, 16, 256, 2048, 16384};
@@ -136,12 +134,14 @@ class Round {
 
   /// What all seats found, at seat 0; else nothing.
   std::vector<Outcome> gather() {
-    for (std::size_t i = seat_.index; i < instances_.size(); i += seat_.seats) {
+    const std::size_t begin = instances_.size() * seat_.index / seat_.seats;
+    const std::size_t end = instances_.size() * (seat_.index + 1) / seat_.seats;
+    for (std::size_t i = begin; i < end; ++i) {
       for (unsigned v = 0; v < test_.shape->variables; ++v) {
         found_[i] |= at_the_end(Variable(v), node_.read<std::uint64_t>(instances_[i].at[v]).value());
       }
     }
-    node_.write(arena_.results(seat_.index), std::as_bytes(std::span(found_))).or_throw();
+    node_.write(arena_.results(seat_.index), std::as_bytes(std::span(found_)), Consistency::kPso).or_throw();
     seat_.meet();
     if (seat_.index != 0) return {};
     for (unsigned other = 1; other < seat_.seats; ++other) {
@@ -153,6 +153,17 @@ class Round {
   }
 
  private:
+  /// For each line of the variables that the test uses, if this seat prepares any.
+  template <typename Act>
+  void for_each_line(Act&& act) {
+    const bool has_mutex = test_.variant == Variant::kMutex;
+    for (const unsigned i : order_) {
+      if (instances_[i].leads == 0 || !seat_.prepares) continue;
+      for (unsigned v = 0; v < test_.shape->variables; ++v) act(instances_[i], v);
+      if (has_mutex) act(instances_[i], unsigned(Variable::kMutex));
+    }
+  }
+
   Node& node_;
   const Seat& seat_;
   const Arena& arena_;
@@ -160,6 +171,7 @@ class Round {
   base::Random random_;  // this seat's own
   const std::vector<Instance> instances_;
   std::vector<unsigned> order_;
+  unsigned leg_ = 1;
   std::vector<Outcome> found_;  // by this seat
 };
 
@@ -224,9 +236,8 @@ Histogram run_seat(Node& node, const Seat& seat, const Arena& arena, const Case&
       node.write(arena.goes_on(), is_enough(test, settings, histogram, done) ? 0 : 1).or_throw();
     }
     seat.meet();
-    const bool goes_on = node.read(arena.goes_on()).value() != 0;
-    seat.meet();
-    if (!goes_on) return histogram;
+    // (Who reads this late is not late: seat 0 writes it again after two more meetings.)
+    if (node.read(arena.goes_on()).value() == 0) return histogram;
   }
 }
 

@@ -105,7 +105,7 @@ TEST(LitmusModel, WhatMustBeSeenIsAllowed) {
       EXPECT_TRUE(allows_interesting(test, mode)) << test.name();
     }
   }
-  EXPECT_EQ(required, 7);
+  EXPECT_EQ(required, 6);
 }
 
 }  // namespace
