@@ -156,7 +156,7 @@ class LitmusRun {
     options.consistency = mode;
     options.memory_bytes = 16u << 20;
     options.cache_bytes = 2u << 20;  // less than what a round touches: some lines are thrown out meanwhile
-    options.yield_us = 10;           // there are more threads than CPUs: who sleeps lets the others run
+    options.yield_us = 30;           // there are more threads than CPUs: who sleeps lets the others run
     nlohmann::json numbers = nlohmann::json::array();
     for (const Case& test : tests) {
       const auto& all = litmus::all_cases();

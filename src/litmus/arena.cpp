@@ -56,8 +56,8 @@ std::vector<Instance> Arena::instances_for(const Case& test, std::uint64_t seed)
   // Mostly many instances to a line: more hits, more lines that are fought for, and many more runs in the same time.
   // Sometimes a line for each, so that every access finds the state that was prepared.
   const unsigned most = std::min(kGroup, line_bytes_ / 2 / unsigned(sizeof(std::uint64_t)));
-  const unsigned kinds[] = {most, most, most, most, most, most / 4, most / 4, 1};
-  const unsigned to_a_line = kinds[random.below(std::size(kinds))];
+  const std::uint64_t dice = random.below(16);
+  const unsigned to_a_line = dice == 0 ? 1 : dice < 4 ? most / 4 : most;
   std::vector<Instance> result(instances_);
   for (unsigned i = 0; i < instances_; ++i) {
     if (i % to_a_line == 0) {

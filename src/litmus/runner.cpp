@@ -16,9 +16,9 @@
 namespace atoll::litmus {
 namespace {
 
-/// Instances between two meetings, one of these for each round. Short legs keep threads side by side, long ones cost
+/// Instances between two meetings: one of these for each round. Short legs keep threads side by side, long ones cost
 /// less: on a busy machine the meetings take most of the time.
-constexpr unsigned kLegs[] = {64, 512, 4096};
+constexpr unsigned kLegs[] = {64, 512, 512, 512, 4096, 4096, 4096, 4096};
 constexpr std::chrono::milliseconds kPatience = std::chrono::minutes(2);
 
 /// Where threads of one process wait for each other so that they go on within nanoseconds. (Who is woken by the kernel
