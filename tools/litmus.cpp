@@ -26,7 +26,7 @@ using litmus::Verdict;
 constexpr int kExitFailed = 1;
 /// A required outcome is looked for in so many times --runs, or in this many runs if that is more.
 constexpr std::uint64_t kPatience = 10;
-constexpr std::uint64_t kLeastPatience = 1'000'000;
+constexpr std::uint64_t kLeastPatience = 4'000'000;
 
 struct Settings {
   std::uint64_t runs = 100'000;

@@ -56,6 +56,62 @@ class SpinMeeting {
   std::atomic<unsigned> round_{0};
 };
 
+/// Keeps threads of one process in step, as long as they run at the same time: two stores meet in store buffers only if
+/// they are nanoseconds apart.
+///
+/// Thread-safety: each thread calls keep_step with its own number.
+class Steps {
+ public:
+  void keep_step(unsigned thread, unsigned threads) {
+    constexpr unsigned kSpins = 500, kAlone = 64;
+    Place& mine = places_[thread];
+    const std::uint64_t step = mine.step.load(std::memory_order_relaxed) + 1;
+    mine.step.store(step, std::memory_order_release);
+    if (step < mine.waits_again) return;
+    for (unsigned other = 0; other < threads; ++other) {
+      for (unsigned i = 0; places_[other].step.load(std::memory_order_acquire) < step; ++i) {
+        if (i < kSpins) continue;
+        mine.waits_again = step + kAlone;  // it has no CPU now
+        return;
+      }
+    }
+  }
+
+ private:
+  struct alignas(64) Place {
+    std::atomic<std::uint64_t> step{0};
+    std::uint64_t waits_again = 0;  // the owner's
+  };
+  std::array<Place, kMaxThreads> places_;
+};
+
+/// Keeps the calling thread on a CPU of its own, as far as there are enough, while this object lives: on a busy machine
+/// the system likes to run threads that talk to each other in turns on one.
+class Pinned {
+ public:
+  explicit Pinned(unsigned number) {
+    if (::sched_getaffinity(0, sizeof(before_), &before_) != 0) return;
+    unsigned left = number % unsigned(std::max(1, CPU_COUNT(&before_)));
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (!CPU_ISSET(cpu, &before_) || left-- > 0) continue;
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(cpu, &one);
+      changed_ = ::sched_setaffinity(0, sizeof(one), &one) == 0;
+      return;
+    }
+  }
+  ~Pinned() {
+    if (changed_) (void)::sched_setaffinity(0, sizeof(before_), &before_);
+  }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+
+ private:
+  cpu_set_t before_{};
+  bool changed_ = false;
+};
+
 /// Up to so many steps of a fraction of a nanosecond.
 void dawdle(base::Random& random, std::uint64_t most) {
   for (std::uint64_t i = random.below(most); i > 0; --i) asm volatile("" : : : "memory");
@@ -120,9 +176,10 @@ class Round {
       // One that waits for its reads is slower than one that only writes. With a pace of their own for each leg, any
       // two threads are side by side in some of them.
       constexpr std::uint64_t kPaces[] = {1, 16, 256, 2048, 16384};
-      const std::uint64_t pace = kPaces[random_.below(std::size(kPaces))];
+      const std::uint64_t pace = kPaces[random_.below(seat_.keep_step ? 3 : std::size(kPaces))];
       for (std::size_t k = begin; seat_.thread && k < end; ++k) {
         const Instance& instance = instances_[order_[k]];
+        if (seat_.keep_step) seat_.keep_step();
         dawdle(random_, pace);
         for (const Instruction& instruction : program[*seat_.thread]) {
           execute(node_, instruction, instance.at[unsigned(instruction.variable)], found_[order_[k]]);
@@ -187,10 +244,15 @@ bool is_enough(const Case& test, const RunSettings& settings, const Histogram& h
 Histogram run_together(Node& node, Seat seat, unsigned others, const Arena& arena, const Case& test,
                        const RunSettings& settings) {
   SpinMeeting here(others + 1);
+  Steps steps;
+  const auto in_step = [&steps, others](unsigned thread) {
+    return [&steps, others, thread] { steps.keep_step(thread, others + 1); };
+  };
   Histogram histogram;
   std::exception_ptr failure;
   std::mutex mutex;
   const auto run = [&](const Seat& mine) {
+    const Pinned pinned(*mine.thread);
     try {
       Histogram found = run_seat(node, mine, arena, test, settings);
       if (mine.index == 0) histogram = std::move(found);
@@ -207,13 +269,14 @@ Histogram run_together(Node& node, Seat seat, unsigned others, const Arena& aren
       here.meet();  // all threads of this node are here,
       here.meet();  // and all nodes too
     };
-    started.emplace_back(run, Seat{node.count() + k, seat.seats, 1 + k, false, meet});
+    started.emplace_back(run, Seat{node.count() + k, seat.seats, 1 + k, false, meet, in_step(1 + k)});
   }
   seat.meet = [&] {
     here.meet();
     node.barrier(kPatience).or_throw();
     here.meet();
   };
+  seat.keep_step = in_step(0);
   run(seat);
   for (std::thread& thread : started) thread.join();
   if (failure != nullptr) std::rethrow_exception(failure);

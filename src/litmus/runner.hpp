@@ -26,6 +26,7 @@ struct Seat {
   std::optional<unsigned> thread;  // of the test
   bool prepares = true;
   std::function<void()> meet;  // returns when all seats have called it; all writes before it are visible after it
+  std::function<void()> keep_step{};  // before each instance, if given: waits a little for the other threads
 };
 
 /// Runs the test as one of its seats; all seats must be called, each in a thread (or fiber) of its own. The histogram
