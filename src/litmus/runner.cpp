@@ -16,9 +16,11 @@
 namespace atoll::litmus {
 namespace {
 
-/// Instances between two meetings: one of these for each round. Short legs keep threads side by side, long ones cost
-/// less: on a busy machine the meetings take most of the time.
+/// Instances between two meetings: one of these for each round. Short legs keep threads side by side, which is what
+/// plain accesses need to pass each other; long ones cost less, for on a busy machine the meetings take most of the
+/// time.
 constexpr unsigned kLegs[] = {64, 512, 512, 512, 4096, 4096, 4096, 4096};
+constexpr unsigned kLegsOfPlain[] = {64, 64, 512, 4096};
 constexpr std::chrono::milliseconds kPatience = std::chrono::minutes(2);
 
 /// Where threads of one process wait for each other so that they go on within nanoseconds. (Who is woken by the kernel
@@ -130,7 +132,7 @@ void execute(Node& node, const Instruction& instruction, GlobalAddress at, Outco
   }
 }
 
-/// One seat's part of one test.
+/// One seat's part of one round.
 ///
 /// Thread-safety: none; the seat's own.
 class Round {
@@ -152,7 +154,9 @@ class Round {
       const auto other = order_.begin() + std::ptrdiff_t(common.below(left) * Arena::kGroup);
       if (other != last) std::swap_ranges(last, last + Arena::kGroup, other);
     }
-    leg_ = kLegs[common.below(std::size(kLegs))];
+    const std::span<const unsigned> legs =
+        test.variant == Variant::kPlain ? std::span<const unsigned>(kLegsOfPlain) : std::span<const unsigned>(kLegs);
+    leg_ = legs[common.below(legs.size())];
   }
 
   void prepare() {
