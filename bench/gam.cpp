@@ -6,7 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "bench/job.hpp"
+#include "cluster/job.hpp"
 
 namespace atoll::bench {
 namespace {
@@ -162,7 +162,7 @@ class GamRun {
     for (const auto& [key, cells] : launches) {
       try {
         launch(key.first, key.second, cells);
-      } catch (const LaunchFailed& failure) {
+      } catch (const cluster::LaunchFailed& failure) {
         fmt::print(stderr, "atoll bench: {}\n", failure.what());
         if (code_ == 0) code_ = failure.code();
         if (failure.interrupted()) break;
@@ -209,7 +209,7 @@ class GamRun {
                                 {"done", done_},
                                 {"total", cells_.size()}};
     done_ += int(cells.size());
-    for (const nlohmann::json& result : run_job(kSuite, nodes, options, job)) {
+    for (const nlohmann::json& result : cluster::run_job({"bench-node", kSuite}, nodes, options, job)) {
       auto samples = result.get<Samples>();
       found_[samples.name] = samples;
     }

@@ -6,7 +6,7 @@
 #include "atoll/atoll.hpp"
 #include "base/random.hpp"
 #include "bench/gam.hpp"
-#include "bench/job.hpp"
+#include "cluster/job.hpp"
 
 namespace atoll::bench {
 namespace {
@@ -142,7 +142,7 @@ double sum_over_nodes(Node& node, global_ptr<double> board, double mine) {
 }  // namespace
 
 void run_gam_node() {
-  const nlohmann::json job = current_job();
+  const nlohmann::json job = cluster::current_job();
   const auto points = job.at("points").get<std::vector<GamPoint>>();
   const auto labels = job.at("labels").get<std::vector<std::string>>();
   const auto operations = job.at("operations").get<std::uint64_t>();
@@ -164,7 +164,7 @@ void run_gam_node() {
       if (tells) progress.step(repetition + 1, repetitions);
       samples.values.push_back(sum_over_nodes(node, board, run_once(node, driver, operations, seconds)));
     }
-    if (tells) report(job, samples);
+    if (tells) cluster::report(job, samples);
   }
 }
 

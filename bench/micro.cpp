@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.hpp"
-#include "bench/job.hpp"
 #include "bench/micro_many.hpp"
 #include "bench/pair.hpp"
+#include "cluster/job.hpp"
 
 namespace atoll::bench {
 namespace {
@@ -115,7 +115,7 @@ class MicroRun {
     if (interrupted_) return;
     try {
       launch();
-    } catch (const LaunchFailed& failure) {
+    } catch (const cluster::LaunchFailed& failure) {
       fmt::print(stderr, "atoll bench: {}\n", failure.what());
       if (code_ == 0) code_ = failure.code();
       interrupted_ = failure.interrupted();
@@ -129,7 +129,7 @@ class MicroRun {
     options.cache_bytes = 192u << 20;  // all areas of node 1 at once: nothing is evicted
     const nlohmann::json job = {{"group", "pair"},          {"cases", names},         {"repetitions", repetitions_},
                                 {"quick", settings_.quick}, {"total", cases_.size()}, {"bare", bare.get()}};
-    const auto found = run_job(kSuite, kFewNodes, options, job);
+    const auto found = cluster::run_job({"bench-node", kSuite}, kFewNodes, options, job);
     for (const nlohmann::json& result : found) samples_.push_back(result.get<Samples>());
     done_ += int(names.size());
   }
@@ -138,7 +138,7 @@ class MicroRun {
     Progress progress(done_++, int(cases_.size()));
     progress.begin("idle");
     const nlohmann::json job = {{"group", "idle"}, {"seconds", 3.0}, {"repetitions", settings_.quick ? 1 : 2}};
-    samples_.push_back(run_job(kSuite, kManyNodes, idle_options(), job).at(0).get<Samples>());
+    samples_.push_back(cluster::run_job({"bench-node", kSuite}, kManyNodes, idle_options(), job).at(0).get<Samples>());
   }
 
   void run_crowd() {
@@ -146,7 +146,7 @@ class MicroRun {
     progress.begin("crowd");
     const nlohmann::json job = {{"group", "crowd"}, {"seconds", settings_.quick ? 0.5 : 1.0}};
     const auto rate = [&job](NodeId nodes) {
-      return run_job(kSuite, nodes, crowd_options(), job).at(0).get<Samples>().values.at(0);
+      return cluster::run_job({"bench-node", kSuite}, nodes, crowd_options(), job).at(0).get<Samples>().values.at(0);
     };
     Samples samples{"crowd", kManyNodes, {}, {}};
     for (int i = 0; i < repetitions_; ++i) {
@@ -176,7 +176,7 @@ void run_pair_node(const nlohmann::json& job) {
       if (pair.measures()) pair.progress.begin(one.name);
       const std::vector<Samples> found = one.run(pair);
       if (!pair.measures()) continue;
-      for (const Samples& samples : found) report(job, samples);
+      for (const Samples& samples : found) cluster::report(job, samples);
     }
   }
 }
@@ -249,7 +249,7 @@ int run_micro(const Settings& settings) {
 }
 
 void run_micro_node() {
-  const nlohmann::json job = current_job();
+  const nlohmann::json job = cluster::current_job();
   const auto group = job.at("group").get<std::string>();
   if (group == "idle") return run_idle_node(job);
   if (group == "crowd") return run_crowd_node(job);

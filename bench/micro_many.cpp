@@ -11,7 +11,7 @@
 #include "atoll/atoll.hpp"
 #include "base/random.hpp"
 #include "bench/harness.hpp"
-#include "bench/job.hpp"
+#include "cluster/job.hpp"
 
 namespace atoll::bench {
 namespace {
@@ -100,7 +100,7 @@ void run_idle_node(const nlohmann::json& job) {
       samples.values.push_back((cpu_seconds(processes) - before) / seconds_since(start));
       samples.baselines.push_back(1.0);
     }
-    report(job, samples);
+    cluster::report(job, samples);
   }
   node.barrier().or_throw();
 }
@@ -137,7 +137,7 @@ void run_crowd_node(const nlohmann::json& job) {
   if (node.id() != 0) return;
   double rate = 0;
   for (NodeId i = 0; i < node.count(); ++i) rate += double(node.read(counts + i).value()) / 1e6;
-  report(job, Samples{"crowd", node.count(), {rate}, {}});
+  cluster::report(job, Samples{"crowd", node.count(), {rate}, {}});
 }
 
 }  // namespace atoll::bench

@@ -15,6 +15,7 @@ namespace atoll::tools {
 void add_run(CLI::App& app, const std::vector<std::string>& program);
 void add_status(CLI::App& app);
 void add_explore(CLI::App& app);
+void add_litmus(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_sim(CLI::App& app);
 

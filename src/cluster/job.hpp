@@ -1,19 +1,18 @@
-// A suite's measuring runs as clusters of this very program: what they shall do goes to them as JSON in the
-// environment, what they found comes back as JSON lines in a file.
+// Work for clusters of this very program, as `atoll bench` and `atoll litmus` start them: what they shall do goes to
+// them as JSON in the environment, what they found comes back as JSON lines in a file.
 #pragma once
 
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "atoll/options.hpp"
 #include "atoll/status.hpp"
 
-namespace atoll::bench {
+namespace atoll::cluster {
 
-/// Thrown when a cluster did not end well; `code` is what `atoll bench` shall exit with.
+/// Thrown when a cluster did not end well; `code` is what the command shall exit with.
 class LaunchFailed : public Error {
  public:
   LaunchFailed(const std::string& what, int code) : Error(what), code_(code) {}
@@ -27,12 +26,14 @@ class LaunchFailed : public Error {
   int code_;
 };
 
-/// Runs `suite` on `nodes` nodes with `job`, and returns the objects that they reported. Throws LaunchFailed.
-std::vector<nlohmann::json> run_job(std::string_view suite, NodeId nodes, const Options& options, nlohmann::json job);
+/// Runs this program with the given arguments on `nodes` nodes with `job`, and returns the objects that they reported.
+/// Throws LaunchFailed.
+std::vector<nlohmann::json> run_job(const std::vector<std::string>& arguments, NodeId nodes, const Options& options,
+                                    nlohmann::json job);
 
 /// In a node: what it was given. Throws Error when this process was not started by run_job.
 nlohmann::json current_job();
 /// In a node: hands `result` to run_job.
 void report(const nlohmann::json& job, const nlohmann::json& result);
 
-}  // namespace atoll::bench
+}  // namespace atoll::cluster

@@ -1,4 +1,4 @@
-#include "bench/job.hpp"
+#include "cluster/job.hpp"
 
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -12,15 +12,15 @@
 #include "base/fd.hpp"
 #include "cluster/launcher.hpp"
 
-namespace atoll::bench {
+namespace atoll::cluster {
 namespace {
 
-constexpr const char* kJobVariable = "ATOLL_BENCH_JOB";
+constexpr const char* kJobVariable = "ATOLL_JOB";
 
 /// A file that is gone when this object is.
 class TemporaryFile {
  public:
-  TemporaryFile() : path_((std::filesystem::temp_directory_path() / "atoll-bench-XXXXXX").string()) {
+  TemporaryFile() : path_((std::filesystem::temp_directory_path() / "atoll-job-XXXXXX").string()) {
     const base::Fd fd(::mkstemp(path_.data()));
     if (!fd.valid()) throw Error(fmt::format("cannot make {}: {}", path_, std::strerror(errno)));
   }
@@ -35,16 +35,18 @@ class TemporaryFile {
 
 }  // namespace
 
-std::vector<nlohmann::json> run_job(std::string_view suite, NodeId nodes, const Options& options, nlohmann::json job) {
+std::vector<nlohmann::json> run_job(const std::vector<std::string>& arguments, NodeId nodes, const Options& options,
+                                    nlohmann::json job) {
   const TemporaryFile results;
   job["results"] = results.path();
-  cluster::LaunchSpec spec;
-  spec.argv = {"/proc/self/exe", "bench-node", std::string(suite)};
+  LaunchSpec spec;
+  spec.argv = {"/proc/self/exe"};
+  spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
   spec.nodes = nodes;
   spec.options = options;
   spec.prefix_output = false;
   spec.environment[kJobVariable] = job.dump();
-  if (const int code = cluster::launch(spec); code != 0) {
+  if (const int code = launch(spec); code != 0) {
     throw LaunchFailed(fmt::format("a cluster of {} nodes failed with code {}", nodes, code), code);
   }
   std::vector<nlohmann::json> found;
@@ -55,7 +57,7 @@ std::vector<nlohmann::json> run_job(std::string_view suite, NodeId nodes, const 
 
 nlohmann::json current_job() {
   const char* text = std::getenv(kJobVariable);
-  if (text == nullptr) throw Error("bench-node is started by `atoll bench`, not by hand");
+  if (text == nullptr) throw Error("this subcommand is started by `atoll` itself, not by hand");
   return nlohmann::json::parse(text);
 }
 
@@ -67,4 +69,4 @@ void report(const nlohmann::json& job, const nlohmann::json& result) {
   if (!file) throw Error(fmt::format("cannot write {}", path));
 }
 
-}  // namespace atoll::bench
+}  // namespace atoll::cluster
