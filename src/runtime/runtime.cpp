@@ -48,9 +48,9 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
   for (cluster::Peer& peer : peers) {
     if (peer.id == self_) continue;
     memory::Segment& mapped = peer_segments_[peer.id] = memory::Segment::open(peer.segment);
-    if (mapped.header().line_bytes != options_.line_bytes || mapped.header().nodes != nodes_) {
+    if (mapped.layout().line_bytes != options_.line_bytes || mapped.layout().nodes != nodes_) {
       throw Error(fmt::format("node {} joined with lines of {} bytes, this one with {}", peer.id,
-                              mapped.header().line_bytes, options_.line_bytes));
+                              mapped.layout().line_bytes, options_.line_bytes));
     }
     mapped.populate_cache();
     memory_bytes_[peer.id] = mapped.memory_bytes();
