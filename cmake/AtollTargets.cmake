@@ -28,6 +28,13 @@ if(ATOLL_SANITIZE)
   endif()
 endif()
 
+if(ATOLL_COVERAGE)
+  # Counters that can stand in a mapped file: what a killed process had counted is there all the same.
+  target_compile_options(atoll_flags INTERFACE -fprofile-instr-generate -fcoverage-mapping
+                                               "SHELL:-mllvm -runtime-counter-relocation")
+  target_link_options(atoll_flags INTERFACE -fprofile-instr-generate)
+endif()
+
 # atoll_layer(NAME SOURCES... [DEPS ...]): one folder of src/ as an object library. DEPS are the layers
 # that it may include; a folder that is not named there is not on the include path of its link line.
 function(atoll_layer name)

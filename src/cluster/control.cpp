@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = 4;
 constexpr std::size_t kMaxOutboundBytes = 16u << 20;
+constexpr int kMaxNesting = 8;  // a status has objects in objects; copies of JSON and its text are made by recursion
 
 std::uint32_t load_length(const char* at) noexcept {
   std::uint32_t value = 0;
@@ -98,9 +99,15 @@ Decoded FrameDecoder::next(Frame& frame) {
   }
   if (have < kHeaderBytes + length) return Decoded::kNeedMore;
   const char* text = bytes_.data() + at_ + kHeaderBytes;
-  frame.body = Json::parse(text, text + length, nullptr, false);
+  bool too_deep = false;
+  const auto look = [&](int depth, Json::parse_event_t, const Json&) {
+    too_deep = too_deep || depth > kMaxNesting;
+    return !too_deep;
+  };
+  frame.body = Json::parse(text, text + length, look, false);
   frame.fds.clear();
   at_ += kHeaderBytes + length;
+  if (too_deep) return bad(fmt::format("a frame of JSON nested more than {} deep", kMaxNesting));
   if (frame.body.is_discarded()) return bad("a frame that is not JSON");
   if (!frame.body.is_object()) return bad("a frame that is not a JSON object");
   const auto op = frame.body.find("op");

@@ -317,10 +317,10 @@ void Master::on_exchange(Client& client, Frame& frame) {
   if (frame.fds.size() != 1) return drop(client, "it sent \"exchange\" without one segment");
   try {
     memory::Segment segment = memory::Segment::open(frame.fds[0]);
-    const memory::SegmentHeader& header = segment.header();
-    if (header.line_bytes != member.line || header.nodes != config_.nodes) {
+    const memory::SegmentLayout& layout = segment.layout();
+    if (layout.line_bytes != member.line || layout.nodes != config_.nodes) {
       return refuse(client, fmt::format("its segment is for {} nodes and lines of {} bytes, not for {} and {}",
-                                        header.nodes, header.line_bytes, config_.nodes, member.line));
+                                        layout.nodes, layout.line_bytes, config_.nodes, member.line));
     }
     member.segment = std::move(segment);
   } catch (const Error& error) {

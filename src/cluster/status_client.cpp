@@ -7,8 +7,11 @@
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <sstream>
+
+#include "cluster/stats_json.hpp"
 
 namespace atoll::cluster {
 namespace {
@@ -26,6 +29,41 @@ std::optional<FoundCluster> cluster_of(const std::string& line, const std::strin
   const auto [stop, error] = std::from_chars(begin, end, found.pid);
   if (error != std::errc{} || stop == end || *stop != '-' || found.pid <= 0) return std::nullopt;
   return found;
+}
+
+/// Is this what a master says of a cluster? It may be anybody: abstract sockets are open to all users.
+bool is_status(const Json& body) {
+  Fields fields(body);
+  (void)fields.text("program", kMaxFrameBytes);
+  (void)fields.number("pid", std::numeric_limits<int>::max());
+  (void)fields.number("started", std::numeric_limits<std::int64_t>::max());
+  (void)fields.number("nodes", kMaxNodes);
+  return fields.ok();
+}
+
+bool is_counters(const Json& counters) {
+  if (!counters.is_object()) return false;
+  for (const auto& [name, value] : counters.items()) {
+    if (!value.is_number_unsigned() && name != "sent_by_kind") return false;
+  }
+  try {
+    (void)counters.get<Stats>();  // throws when one is missing
+  } catch (const Json::exception&) {
+    return false;
+  }
+  return true;
+}
+
+/// Is this what a master says of one node?
+bool is_node_status(const Json& body) {
+  Fields fields(body);
+  (void)fields.number("node", kMaxNodes);
+  (void)fields.number("pid", std::numeric_limits<int>::max());
+  (void)fields.text("state", kMaxFrameBytes);
+  if (body.contains("why")) (void)fields.text("why", kMaxFrameBytes);
+  if (!body.contains("counters")) return fields.ok();
+  (void)fields.number("line", std::numeric_limits<std::uint32_t>::max());
+  return fields.ok() && is_counters(body.at("counters"));
 }
 
 }  // namespace
@@ -60,15 +98,15 @@ Result<Json> query_status(const std::string& socket, std::chrono::milliseconds t
   Frame frame;
   if (const Status status = await_frame(*connection, frame, deadline); !status.ok()) return status;
   if (frame.op() != "status") return {Errc::kRefused, "the master does not answer this client"};
-  Fields fields(frame.body);
-  const std::uint64_t nodes = fields.number("nodes", kMaxNodes);
-  if (!fields.ok()) return {Errc::kClusterDown, "the master's answer makes no sense"};
+  if (!is_status(frame.body)) return {Errc::kClusterDown, "the master's answer makes no sense"};
+  const auto nodes = frame.body.at("nodes").get<std::uint64_t>();
   Json answer = std::move(frame.body);
   answer.erase("op");
   answer["nodes"] = Json::array();
   for (std::uint64_t k = 0; k < nodes; ++k) {
     if (const Status status = await_frame(*connection, frame, deadline); !status.ok()) return status;
-    if (frame.op() != "status_node") return {Errc::kClusterDown, "the master's answer makes no sense"};
+    if (frame.op() != "status_node" || !is_node_status(frame.body))
+      return {Errc::kClusterDown, "the master's answer makes no sense"};
     frame.body.erase("op");
     answer["nodes"].push_back(std::move(frame.body));
   }

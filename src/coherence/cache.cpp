@@ -1,4 +1,6 @@
 // The requester's side: from a message to an event, from an event to its row, from the row to what is done.
+#include <algorithm>
+
 #include "coherence/lock_word.hpp"
 #include "coherence/protocol.hpp"
 
@@ -10,6 +12,12 @@ void Protocol::receive_at_cache(const LineRef& ref, const Message& message) {
   if (why != nullptr) return env_.fault(ref, message, why);
   const auto& cell = tables_.cache.at(ref.state(), event);
   if (cell.never) return env_.fault(ref, message, cell.why);
+  // There is room for one message to hold, and a home waits for its answer before it sends another.
+  const Cold* cold = env_.find_cold(ref);
+  const auto* const last = cell.actions.data() + cell.action_count;
+  if (cold != nullptr && cold->has_held && std::find(cell.actions.data(), last, CacheAction::kHold) != last) {
+    return env_.fault(ref, message, "the home asks again before it was answered");
+  }
   after(ref, step(ref, event, message));
 }
 

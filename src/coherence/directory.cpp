@@ -1,4 +1,5 @@
 // The home's side: from a message to an event, from an event to its row, from the row to what is done.
+#include <algorithm>
 #include <bit>
 
 #include "coherence/lock_word.hpp"
@@ -26,6 +27,13 @@ std::uint32_t Protocol::count_others(const DirEntry& entry, NodeId but) const no
 void Protocol::receive_at_home(const LineRef& ref, const Message& message) {
   Cold* cold = env_.find_cold(ref);
   const bool behind_others = cold != nullptr && !cold->requests.empty();
+  if (is_request(message.kind) && behind_others) {
+    // Each node waits for an answer before it asks again, so that the queue never holds more than one of each.
+    const auto same = [&](const Message& waits) { return waits.from == message.from; };
+    if (std::any_of(cold->requests.begin(), cold->requests.end(), same)) {
+      return env_.fault(ref, message, "it asks again before it was answered");
+    }
+  }
   if (is_request(message.kind) && !message.is_try && behind_others) {
     cold->requests.push_back(message);
     return;

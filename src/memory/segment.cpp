@@ -27,7 +27,7 @@ constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-void lay_out(SegmentHeader& header, const Options& options, NodeId nodes) {
+void lay_out(SegmentLayout& header, const Options& options, NodeId nodes) {
   header.line_bytes = options.line_bytes;
   header.nodes = nodes;
   header.ring_slots = kRingSlots;
@@ -54,6 +54,29 @@ void check_options(const Options& options) {
   }
 }
 
+/// The layout as it is now: who brought the segment can change it while it is looked at.
+SegmentLayout copy_layout(const SegmentLayout& shared) noexcept {
+  SegmentLayout layout;
+  std::memcpy(&layout, &shared, sizeof(layout));
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // from here on it is the copy that counts
+  return layout;
+}
+
+/// Whether a peer's layout is the one that its own numbers lead to, and fills the file. Throws Error if not.
+void check_layout(const SegmentLayout& found, std::uint64_t file_bytes, SegmentLayout& checked) {
+  if (found.magic != kSegmentMagic || found.version != 1) throw Error("a peer's segment has another version");
+  if (found.nodes == 0 || found.nodes >= kNoNode) throw Error("a peer's segment is for no possible cluster");
+  Options options;
+  options.line_bytes = found.line_bytes;
+  options.memory_bytes = found.memory_bytes;
+  options.cache_bytes = found.cache_bytes;
+  check_options(options);
+  lay_out(checked, options, NodeId(found.nodes));
+  if (checked != found || checked.total_bytes != file_bytes) {
+    throw Error("a peer's segment has a header that contradicts itself");
+  }
+}
+
 }  // namespace
 
 Segment::Segment(Segment&& other) noexcept {
@@ -68,10 +91,7 @@ Segment& Segment::operator=(Segment&& other) noexcept {
   std::swap(huge_cache_, other.huge_cache_);
   std::swap(can_join_, other.can_join_);
   std::swap(asked_, other.asked_);
-  std::swap(cache_offset_, other.cache_offset_);
-  std::swap(cache_bytes_, other.cache_bytes_);
-  std::swap(memory_offset_, other.memory_offset_);
-  std::swap(memory_bytes_, other.memory_bytes_);
+  std::swap(layout_, other.layout_);
   return *this;
 }
 
@@ -111,7 +131,7 @@ bool Segment::make(std::uint64_t bytes, bool huge) noexcept {
 
 Segment Segment::create(const Options& options, NodeId nodes) {
   check_options(options);
-  SegmentHeader wanted;
+  SegmentLayout wanted;
   lay_out(wanted, options, nodes);
   Segment segment;
   segment.huge_ = segment.make(wanted.total_bytes, true);
@@ -121,11 +141,8 @@ Segment Segment::create(const Options& options, NodeId nodes) {
                             base::format_bytes(wanted.total_bytes), std::strerror(errno)),
                 Errc::kOutOfMemory);
   }
-  lay_out(*new (segment.base_) SegmentHeader, options, nodes);
-  segment.cache_offset_ = wanted.cache_offset;
-  segment.cache_bytes_ = wanted.cache_bytes;
-  segment.memory_offset_ = wanted.memory_offset;
-  segment.memory_bytes_ = wanted.memory_bytes;
+  static_cast<SegmentLayout&>(*new (segment.base_) SegmentHeader) = wanted;
+  segment.layout_ = wanted;
   return segment;
 }
 
@@ -134,38 +151,22 @@ Segment Segment::open(const base::Fd& fd) {
   if (::fstat(fd.get(), &info) != 0) throw Error(fmt::format("a peer's segment: {}", std::strerror(errno)));
   const auto bytes = std::uint64_t(info.st_size);
   if (bytes < sizeof(SegmentHeader)) throw Error("a peer's segment is too small to be one");
+  // Touching what is mapped but was cut off since is a signal, and our death.
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) throw Error("a peer's segment is not sealed: it could shrink");
   Segment segment;
   if (!segment.map(fd.get(), bytes, MAP_NORESERVE)) {
     throw Error(fmt::format("cannot map a peer's segment of {}: {}. Raise the limit on address space (ulimit -v)",
                             base::format_bytes(bytes), std::strerror(errno)),
                 Errc::kOutOfMemory);
   }
-  const SegmentHeader& header = segment.header();
-  Options options;
-  options.line_bytes = header.line_bytes;
-  options.memory_bytes = header.memory_bytes;
-  options.cache_bytes = header.cache_bytes;
-  if (header.magic != kSegmentMagic || header.version != 1) throw Error("a peer's segment has another version");
-  if (header.nodes == 0 || header.nodes >= kNoNode) throw Error("a peer's segment is for no possible cluster");
-  check_options(options);
-  SegmentHeader wanted;
-  lay_out(wanted, options, NodeId(header.nodes));
-  if (wanted.ring_slots != header.ring_slots || wanted.total_bytes != bytes ||
-      wanted.total_bytes != header.total_bytes || wanted.memory_offset != header.memory_offset ||
-      wanted.cache_offset != header.cache_offset || wanted.directory_offset != header.directory_offset ||
-      wanted.rings_offset != header.rings_offset) {
-    throw Error("a peer's segment has a header that contradicts itself");
-  }
-  segment.cache_offset_ = wanted.cache_offset;
-  segment.cache_bytes_ = wanted.cache_bytes;
-  segment.memory_offset_ = wanted.memory_offset;
-  segment.memory_bytes_ = wanted.memory_bytes;
+  check_layout(copy_layout(segment.header()), bytes, segment.layout_);
   return segment;
 }
 
 void Segment::join_cache_pages() noexcept {
-  if (huge_ || cache_bytes_ < kHuge / 2) return;
-  join_pages(cache(), cache_bytes_);
+  if (huge_ || cache_bytes() < kHuge / 2) return;
+  join_pages(cache(), cache_bytes());
   huge_cache_ = can_join_;
 }
 
@@ -188,7 +189,7 @@ void Segment::join_pages(const std::byte* begin, std::uint64_t bytes) noexcept {
 
 void Segment::populate_cache() const noexcept {
 #ifdef MADV_POPULATE_WRITE
-  (void)::madvise(base_ + cache_offset_, cache_bytes_, MADV_POPULATE_WRITE);
+  (void)::madvise(cache(), cache_bytes(), MADV_POPULATE_WRITE);
 #endif
 }
 

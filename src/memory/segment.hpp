@@ -2,8 +2,8 @@
 //
 //   | header, counters, doorbell | receive rings, one per peer | directory | cache slots | home memory |
 //
-// The header says where each part begins; a peer maps the whole and trusts none of the numbers before
-// `SegmentView` has checked them against the size of the file.
+// The header says where each part begins. A peer maps the whole, and trusts none of the numbers before `Segment::open`
+// has checked them against the size of the file; from then on it uses its own copy of them.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,8 @@ namespace atoll::memory {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x41746f6c6c534731;  // "AtollSG1"
 
-struct SegmentHeader {
+/// How a segment is divided.
+struct SegmentLayout {
   std::uint64_t magic = kSegmentMagic;
   std::uint32_t version = 1;
   std::uint32_t line_bytes = 0;
@@ -35,12 +36,20 @@ struct SegmentHeader {
   std::uint64_t cache_bytes = 0;
   std::uint64_t memory_offset = 0;
   std::uint64_t memory_bytes = 0;
+  friend bool operator==(const SegmentLayout&, const SegmentLayout&) = default;
+};
+
+struct SegmentHeader : SegmentLayout {
   alignas(64) std::atomic<std::uint32_t> doorbell{0};  // futex: bumped to wake the service thread
   std::atomic<std::uint32_t> asleep{0};                // 1 while the service thread wants to be woken
   alignas(64) metrics::Counters counters;
 };
 
 /// A mapped segment, one's own or a peer's.
+///
+/// Thread-safety: none, but for what the header and the parts themselves allow.
+/// Invariants:
+///   1. All parts lie inside the mapping, whatever its owner does to the header or the file afterwards.
 class Segment {
  public:
   Segment() = default;
@@ -54,12 +63,14 @@ class Segment {
   static Segment open(const base::Fd& fd);
 
   [[nodiscard]] SegmentHeader& header() const noexcept { return *reinterpret_cast<SegmentHeader*>(base_); }
-  [[nodiscard]] std::byte* rings() const noexcept { return base_ + header().rings_offset; }
-  [[nodiscard]] std::byte* directory() const noexcept { return base_ + header().directory_offset; }
-  [[nodiscard]] std::byte* cache() const noexcept { return base_ + cache_offset_; }
-  [[nodiscard]] std::byte* memory() const noexcept { return base_ + memory_offset_; }
-  [[nodiscard]] std::uint64_t cache_bytes() const noexcept { return cache_bytes_; }
-  [[nodiscard]] std::uint64_t memory_bytes() const noexcept { return memory_bytes_; }
+  /// As it was checked. (The owner can write to `header` at any time.)
+  [[nodiscard]] const SegmentLayout& layout() const noexcept { return layout_; }
+  [[nodiscard]] std::byte* rings() const noexcept { return base_ + layout_.rings_offset; }
+  [[nodiscard]] std::byte* directory() const noexcept { return base_ + layout_.directory_offset; }
+  [[nodiscard]] std::byte* cache() const noexcept { return base_ + layout_.cache_offset; }
+  [[nodiscard]] std::byte* memory() const noexcept { return base_ + layout_.memory_offset; }
+  [[nodiscard]] std::uint64_t cache_bytes() const noexcept { return layout_.cache_bytes; }
+  [[nodiscard]] std::uint64_t memory_bytes() const noexcept { return layout_.memory_bytes; }
   /// Is all of it made of huge pages, from a pool that the system has set aside?
   [[nodiscard]] bool huge() const noexcept { return huge_; }
   /// Are at least the cache slots?
@@ -83,7 +94,7 @@ class Segment {
   bool huge_cache_ = false;
   bool can_join_ = true;     // until the kernel refuses
   std::vector<bool> asked_;  // of each part as large as a huge page: was the kernel asked to join it?
-  std::uint64_t cache_offset_ = 0, cache_bytes_ = 0, memory_offset_ = 0, memory_bytes_ = 0;
+  SegmentLayout layout_;
 };
 
 }  // namespace atoll::memory

@@ -19,7 +19,7 @@ class ShmTransport final : public Transport {
  public:
   std::vector<Brought> connect(const memory::Segment& segment, cluster::Membership& membership,
                                cluster::Events events) override {
-    const memory::SegmentHeader& mine = segment.header();
+    const memory::SegmentLayout& mine = segment.layout();
     own_ = &segment;
     self_ = membership.id();
     std::vector<cluster::Peer> peers = membership.exchange(segment.fd(), std::move(events));
@@ -29,9 +29,9 @@ class ShmTransport final : public Transport {
     for (cluster::Peer& peer : peers) {
       if (peer.id == self_) continue;
       memory::Segment& mapped = peers_[peer.id] = memory::Segment::open(peer.segment);
-      if (mapped.header().line_bytes != mine.line_bytes || mapped.header().nodes != mine.nodes) {
+      if (mapped.layout().line_bytes != mine.line_bytes || mapped.layout().nodes != mine.nodes) {
         throw Error(fmt::format("node {} joined with lines of {} bytes, this one with {}", peer.id,
-                                mapped.header().line_bytes, mine.line_bytes));
+                                mapped.layout().line_bytes, mine.line_bytes));
       }
       mapped.populate_cache();
       brought[peer.id] = brought_by(mapped, mine.line_bytes);
@@ -42,8 +42,8 @@ class ShmTransport final : public Transport {
   std::unique_ptr<fabric::Fabric> make_fabric(metrics::Counters& counters) override {
     std::vector<fabric::ShmParts> parts;
     for (NodeId node = 0; node < peers_.size(); ++node) parts.push_back(parts_of(segment_of(node)));
-    const memory::SegmentHeader& header = own_->header();
-    return std::make_unique<fabric::ShmFabric>(self_, header.line_bytes, header.ring_slots, parts, counters);
+    const memory::SegmentLayout& layout = own_->layout();
+    return std::make_unique<fabric::ShmFabric>(self_, layout.line_bytes, layout.ring_slots, parts, counters);
   }
 
   std::uint64_t free_bytes(NodeId node) const noexcept override {

@@ -190,9 +190,8 @@ std::vector<runtime::Brought> SimTransport::connect(const memory::Segment& segme
                                                     cluster::Events events) {
   self_ = membership.id();
   network_.attach(self_, segment, std::move(events));
-  const memory::SegmentHeader& header = segment.header();
   return std::vector<runtime::Brought>(
-      nodes_, {segment.memory_bytes(), std::uint32_t(segment.cache_bytes() / header.line_bytes)});
+      nodes_, {segment.memory_bytes(), std::uint32_t(segment.cache_bytes() / segment.layout().line_bytes)});
 }
 
 std::unique_ptr<fabric::Fabric> SimTransport::make_fabric(metrics::Counters& /*counters*/) {

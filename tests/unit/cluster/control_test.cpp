@@ -67,21 +67,23 @@ TEST(FrameDecoder, a_truncated_frame_is_never_a_frame) {
 }
 
 TEST(FrameDecoder, refuses_what_is_no_frame_and_stays_bad) {
-  const std::vector<std::string> cases = {with_length(0, ""),
-                                          with_length(1, "1"),
-                                          with_length(kMaxFrameBytes + 1, ""),
-                                          with_length(0xffffffff, ""),
-                                          framed("not json"),
-                                          framed("[1,2]"),
-                                          framed("{}"),
-                                          framed("{\"op\":1}"),
-                                          framed("{\"op\":\"a\""),
-                                          framed("{\"op\":\"\xff\"}"),
-                                          framed("{\"op\":\"a\"}x"),
-                                          framed("{\"op\":\"a\",\"fds\":1}"),
-                                          framed("{\"op\":\"a\",\"fds\":-1}"),
-                                          framed("{\"op\":\"a\",\"fds\":99999}"),
-                                          framed(std::string(kMaxFrameBytes, '['))};
+  const std::vector<std::string> cases = {
+      with_length(0, ""),
+      with_length(1, "1"),
+      with_length(kMaxFrameBytes + 1, ""),
+      with_length(0xffffffff, ""),
+      framed("not json"),
+      framed("[1,2]"),
+      framed("{}"),
+      framed("{\"op\":1}"),
+      framed("{\"op\":\"a\""),
+      framed("{\"op\":\"\xff\"}"),
+      framed("{\"op\":\"a\"}x"),
+      framed("{\"op\":\"a\",\"fds\":1}"),
+      framed("{\"op\":\"a\",\"fds\":-1}"),
+      framed("{\"op\":\"a\",\"fds\":99999}"),
+      framed("{\"op\":\"a\",\"x\":" + std::string(9, '[') + std::string(9, ']') + "}"),
+      framed(std::string(kMaxFrameBytes, '['))};
   for (const std::string& bytes : cases) {
     FrameDecoder decoder;
     decoder.feed(bytes, {});

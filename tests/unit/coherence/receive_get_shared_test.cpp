@@ -46,6 +46,17 @@ TEST_F(ReceiveGetShared, BusyExpectItsTurnLater) {
   EXPECT_EQ(entry.sharers, 0b1110U);
 }
 
+/// Else a node could make the home's queue as long as it likes.
+TEST_F(ReceiveGetShared, AgainWhileItWaitsItsTurnExpectFault) {
+  owned_by(1);
+  receive(Kind::kGetShared, 2);
+  receive(Kind::kGetShared, 3);
+  expect_fault(Kind::kGetShared, 3);
+  expect_fault(Kind::kUpgrade, 3);
+  receive(Kind::kWriteBack, 1, {.requester = 2});
+  EXPECT_EQ(entry.sharers, 0b1110U);
+}
+
 TEST_F(ReceiveGetShared, WriteLockAtHomeExpectDataAfterUnlock) {
   TestOp lock(OpKind::kWriteLock);
   submit(lock);

@@ -30,6 +30,17 @@ TEST_F(ReceiveInvalidate, ReadLockedExpectAckAfterUnlock) {
   EXPECT_THAT(env.did, ElementsAre("quiesce", "InvalidateAck to 0"));
 }
 
+/// No home does that: it waits for the answer. One that does it all the same must not get two messages held.
+TEST_F(ReceiveInvalidate, AgainWhileALockHoldsTheFirstExpectFault) {
+  TestOp lock(OpKind::kReadLock);
+  submit(lock);
+  receive(Kind::kData, 0);
+  receive(Kind::kInvalidate, 0, {.requester = 2});
+  expect_fault(Kind::kInvalidate, 0);
+  unlock(false);
+  EXPECT_THAT(env.did, ElementsAre("quiesce", "InvalidateAck to 0"));
+}
+
 TEST_F(ReceiveInvalidate, TryOnReadLockedExpectRefusal) {
   TestOp lock(OpKind::kReadLock);
   submit(lock);

@@ -1,5 +1,6 @@
 #include "memory/segment.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -106,6 +107,36 @@ TEST(Segment, RefusesHeadersThatContradictThemselves) {
     damages[i](mine.header());
     EXPECT_THROW((void)Segment::open(mine.fd()), Error) << "damage " << i;
   }
+}
+
+/// A peer that cuts its file short would kill everybody who has mapped it.
+TEST(Segment, RefusesOneThatCouldShrink) {
+  const Segment mine = Segment::create(small(), 3);
+  const base::Fd copy(::memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const SegmentHeader& header = mine.header();
+  ASSERT_EQ(::ftruncate(copy.get(), off_t(header.total_bytes)), 0);
+  ASSERT_EQ(::pwrite(copy.get(), &header, sizeof(header), 0), ssize_t(sizeof(header)));
+  try {
+    (void)Segment::open(copy);
+    ADD_FAILURE() << "opened";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("not sealed"));
+  }
+  ASSERT_EQ(::fcntl(copy.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  EXPECT_NO_THROW((void)Segment::open(copy));
+}
+
+/// Its owner can write to the header at any time; nobody follows it there.
+TEST(Segment, StaysAsItWasChecked) {
+  const Segment mine = Segment::create(small(), 3);
+  const Segment theirs = Segment::open(mine.fd());
+  const std::byte* const rings = theirs.rings();
+  const std::byte* const directory = theirs.directory();
+  mine.header().rings_offset = mine.header().directory_offset = UINT64_MAX;
+  mine.header().nodes = 1000;
+  EXPECT_EQ(theirs.rings(), rings);
+  EXPECT_EQ(theirs.directory(), directory);
+  EXPECT_EQ(theirs.layout().nodes, 3u);
 }
 
 TEST(Segment, MovesAndLetsGo) {

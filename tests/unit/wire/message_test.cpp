@@ -146,5 +146,16 @@ TEST(Message, IsReadable) {
   EXPECT_EQ(to_string(m), "GetShared 1:0x1000 from 2 (2 lines) for 0 try");
 }
 
+TEST(Kinds, WhatIsNoneHasAWordForTheLogAllTheSame) {
+  EXPECT_EQ(to_string(Kind::kNone), "None");
+  for (const Kind kind : {Kind::kCount, Kind(99), Kind(255)}) {
+    EXPECT_EQ(to_string(kind), "unknown");
+    EXPECT_EQ(meaning(kind), "");
+    EXPECT_EQ(direction(kind), "");
+  }
+  EXPECT_EQ(meaning(Kind::kNone), "");
+  EXPECT_EQ(direction(Kind::kNone), "");
+}
+
 }  // namespace
 }  // namespace atoll::wire

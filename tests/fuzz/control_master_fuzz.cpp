@@ -1,0 +1,59 @@
+// A master whose clients send anything, over several connections: it goes on to answer those who make sense.
+//
+//   input = how many nodes (1 byte) | steps of: which connection and what (1 byte) | arguments, see control_script.hpp
+#include "cluster/master.hpp"
+
+#include "cluster/status_client.hpp"
+#include "control_script.hpp"
+
+namespace atoll::fuzz {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kClients = 4;
+constexpr int kMostSteps = 100;
+
+void ask_status(const cluster::Master& master, NodeId nodes) {
+  const auto status = cluster::query_status(master.socket_name(), 10s);
+  ATOLL_FUZZ_CHECK(status.ok() && status->at("nodes").size() == nodes);
+  for (const Json& node : status->at("nodes")) {
+    // A node is dead for a reason.
+    ATOLL_FUZZ_CHECK(node.at("state") != "dead" || !node.at("why").get<std::string>().empty());
+  }
+}
+
+void play(cluster::Master& master, NodeId nodes, Input& input) {
+  std::array<base::Fd, kClients> clients;
+  for (int k = 0; k < kMostSteps && !input.empty(); ++k) {
+    const std::uint8_t what = input.byte();
+    base::Fd& client = clients[what % kClients];
+    switch (what / kClients % 8) {
+      case 0: client.reset(); break;
+      case 1: (void)master.node_exited(NodeId(input.below(nodes)), "killed by the fuzzer"); break;
+      case 2: ask_status(master, nodes); break;
+      case 3:
+        if (client.valid()) (void)::shutdown(client.get(), SHUT_WR);
+        break;
+      default:
+        if (!client.valid()) client = cluster::connect_abstract(master.socket_name(), cluster::Clock::now() + 10s);
+        play_step(input, client.get(), false);
+        break;
+    }
+  }
+  ask_status(master, nodes);
+}
+
+}  // namespace
+}  // namespace atoll::fuzz
+
+using namespace atoll;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::quiet_logging();
+  fuzz::Input input(data, size);
+  const auto nodes = NodeId(1 + input.below(3));
+  cluster::Master master({nodes, "fuzz"});
+  fuzz::play(master, nodes, input);
+  return 0;
+}

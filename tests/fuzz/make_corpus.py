@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+"""Writes the seeds of the fuzz corpus: make_corpus.py [--check] FOLDER
+
+Seeds are inputs that make sense, so that fuzzing begins behind the first checks. Files of the corpus that are not
+written here were found by fuzzing; their names say what they show. --check writes nothing and fails when a seed differs.
+"""
+import json
+import pathlib
+import struct
+import sys
+
+LINE = 512
+KINDS = ("GetShared GetExclusive Upgrade PutShared PutDirty Invalidate ForwardShared ForwardExclusive Data Grant "
+         "Refused PutAck InvalidateAck InvalidateRefused WriteBack Transfer OwnerRefused OwnerData Allocate "
+         "AllocateReply Free FreeReply BarrierArrive BarrierRelease Leaving").split()
+TO_HOME = ("GetShared GetExclusive Upgrade PutShared PutDirty InvalidateAck InvalidateRefused WriteBack Transfer "
+           "OwnerRefused").split()
+READ, WRITE, ATOMIC, READ_LOCK, WRITE_LOCK, TRY_READ, TRY_WRITE = range(7)
+
+# ---- wire messages (src/wire/message.hpp) ----
+
+
+def address(node, offset):
+    return node << 40 | offset
+
+
+def message(kind, sender, requester, line, count=1, slots=(0,), argument=0, flags=0, epoch=1, version=1):
+    slots = list(slots) + [0] * (8 - len(slots))
+    number = KINDS.index(kind) + 1 if isinstance(kind, str) else kind
+    return struct.pack("<IIBBBBHHQQ8I", 0, epoch, number, version, flags, count, sender, requester, line, argument,
+                       *slots)
+
+
+def wire_message():
+    head = bytes([2, 0, 1, 3])  # of three nodes, node 0 hears node 1; lines of 512 bytes
+    for kind in KINDS:
+        home = 0 if kind in TO_HOME else 1
+        line = address(2 if kind == "OwnerData" else home, 8 * LINE)
+        requester = 2 if kind.startswith("Forward") else 1
+        yield kind, head + message(kind, 1, requester, line)
+    good = address(0, 8 * LINE)
+    yield "a-run", head + message("GetShared", 1, 1, good, 8, [0, 0, 0, 0, 0, 0, 0, 0])
+    yield "last-line", head + message("GetShared", 1, 1, address(0, (1 << 20) - LINE))
+    yield "beyond-memory", head + message("GetShared", 1, 1, address(0, 1 << 20))
+    yield "no-slot", head + message("GetShared", 1, 1, good, slots=[1 << 31])
+    yield "stale", head + message("GetShared", 1, 1, good, epoch=7)
+    yield "other-version", head + message("GetShared", 1, 1, good, version=9)
+    yield "unknown-kind", head + message(99, 1, 1, good)
+    yield "two", head + message("GetShared", 1, 1, good) + message("PutShared", 1, 1, good)
+
+
+# ---- steps (tests/fuzz/step.hpp) ----
+
+
+def step(action, kind=0, sender=0, requester=0, line=0, home=0, slot=0, count=1, flags=0, argument=0):
+    return struct.pack("<BBBBBBH", action, kind, sender | requester << 4, flags | (count - 1) << 4, line | home << 4,
+                       slot, argument)
+
+
+def said(kind, sender, requester=None, action=0, **more):
+    return step(action, KINDS.index(kind), sender, sender if requester is None else requester, **more)
+
+
+def wants(op, **more):
+    return step(3, op, **more)
+
+
+UNLOCK = step(4)
+
+
+def protocol():
+    at_home, at_cache = bytes([0]), bytes([1])
+    yield "home-read-copies", at_home + said("GetShared", 1) + said("GetShared", 2) + said("PutShared", 1)
+    yield "home-write", at_home + said("GetExclusive", 1) + said("PutDirty", 1)
+    yield "home-upgrade", (at_home + said("GetShared", 1) + said("GetShared", 2) + said("Upgrade", 1) +
+                           said("InvalidateAck", 2))
+    yield "home-forward", (at_home + said("GetExclusive", 1) + said("GetShared", 2) + said("WriteBack", 1, 2))
+    yield "home-transfer", (at_home + said("GetExclusive", 1) + said("GetExclusive", 2) + said("Transfer", 1, 2))
+    yield "home-takes-back", at_home + said("GetExclusive", 1) + wants(WRITE) + said("Transfer", 1, 0)
+    yield "home-locked", at_home + wants(WRITE_LOCK) + said("GetShared", 1) + said("GetExclusive", 2) + UNLOCK
+    yield "home-try-refused", at_home + wants(READ_LOCK) + said("GetExclusive", 1, flags=1) + UNLOCK
+    yield "cache-read", at_cache + wants(READ) + said("Data", 0, 1) + said("Invalidate", 0, 2)
+    yield "cache-write", at_cache + wants(WRITE) + said("Data", 0, 1) + said("ForwardExclusive", 0, 2)
+    yield "cache-upgrade", at_cache + wants(READ) + said("Data", 0, 1) + wants(WRITE) + said("Grant", 0, 1)
+    yield "cache-by-owner", at_cache + wants(READ) + said("OwnerData", 2, 1) + said("Grant", 0, 1)
+    yield "cache-held", at_cache + wants(READ_LOCK) + said("Data", 0, 1) + said("Invalidate", 0, 2) + UNLOCK
+    yield "cache-try", at_cache + wants(TRY_WRITE) + said("Refused", 0, 1)
+    yield "cache-evict", at_cache + wants(WRITE) + said("Data", 0, 1) + step(5) + said("PutAck", 0, 1)
+    yield "cache-no-slot", at_cache + step(6) + wants(READ) + step(6, slot=4) + step(6, 1) + said("Data", 0, 1)
+    yield "nonsense", at_home + said("Transfer", 1) + said("GetShared", 1) + said("GetShared", 2)
+
+
+def hostile_node():
+    def sends(kind, peer, requester, **more):
+        return said(kind, peer - 1, requester, action=4, **more)
+
+    def does(op, **more):
+        return step(1, op, **more)
+
+    pause = step(3, slot=200)
+    yield "reads-of-a-peer", does(0, home=1) + pause + sends("Data", 1, 0) + pause + sends("Invalidate", 1, 2)
+    yield "asks", sends("GetShared", 1, 1) + sends("GetExclusive", 2, 2) + does(0)
+    yield "runs", sends("GetShared", 1, 1, count=8) + sends("PutShared", 1, 1, count=8) + does(3, slot=200)
+    yield "calls", (sends("Allocate", 1, 1, argument=100, slot=1) + does(5, slot=0, argument=64) + pause +
+                    sends("AllocateReply", 1, 0, slot=1, argument=4096) + sends("Free", 2, 2, argument=4096))
+    yield "barriers", (does(7) + sends("BarrierArrive", 1, 1, argument=1) + sends("BarrierArrive", 2, 2, argument=1) +
+                       sends("Leaving", 1, 1, argument=1))
+    yield "locks", does(8) + sends("GetExclusive", 1, 1) + does(10) + does(9, home=1) + sends("Refused", 1, 0)
+    yield "writes", does(1, home=1) + pause + sends("Data", 1, 0) + does(1, home=2) + sends("Data", 2, 0) + does(11)
+    yield "raw", step(0) + message("GetShared", 1, 1, address(0, 8 * LINE)) + step(0) + bytes(64)
+    yield "garbage", step(0) + bytes(range(64)) + does(0)
+
+
+# ---- control connections (tests/fuzz/control_script.hpp) ----
+
+
+def frame(body):
+    text = body if isinstance(body, str) else json.dumps(body, separators=(",", ":"))
+    return struct.pack("<I", len(text)) + text.encode()
+
+
+def control_frames():
+    whole = bytes([0, 0])  # in one piece, no descriptors
+    yield "one", whole + frame({"op": "status"})
+    yield "two-in-pieces", bytes([3, 1, 5, 9, 0]) + frame({"op": "a", "id": 7}) + frame({"op": "b", "name": "x"})
+    yield "descriptors", bytes([0, 2]) + frame({"op": "exchange", "fds": 1})
+    yield "too-few-descriptors", bytes([0, 1]) + frame({"op": "exchange", "fds": 2})
+    yield "nested", whole + frame({"op": "a", "peers": [[[[[[[[]]]]]]]]})
+    yield "deep", whole + frame('{"op":"a","x":' + "[" * 500 + "]" * 500 + "}")
+    yield "no-op", whole + frame({"id": 1})
+    yield "op-no-text", whole + frame({"op": 1})
+    yield "no-object", whole + frame("[1,2]")
+    yield "no-json", whole + frame("{nonsense}")
+    yield "too-long", whole + struct.pack("<I", 1 << 20)
+    yield "too-short", whole + struct.pack("<I", 1) + b"1"
+    yield "cut", whole + frame({"op": "lookup", "name": "root"})[:-3]
+    yield "numbers", whole + frame('{"op":"a","id":-1,"node":1e99,"fds":0,"address":18446744073709551615}')
+    yield "texts", whole + frame('{"op":"\\u00e4\\ud83d\\ude00","name":"\\u0000"}')
+
+
+def raw(data):
+    return bytes([0, len(data)]) + data
+
+
+def text(body):
+    return bytes([1]) + bytes([len(frame(body)) - 4]) + frame(body)[4:]
+
+
+def known(which, a=0, b=0):
+    return bytes([2, which, a, b])
+
+
+def with_fds(first, count, which, a=0, b=0):
+    return bytes([3, count, first, which, a, b])
+
+
+WAIT = bytes([4])
+
+
+def control_master():
+    def client(k, *scripts):
+        return b"".join(bytes([16 + k]) + script for script in scripts)
+
+    two = bytes([1])
+    joins = client(0, known(0, 0)) + client(1, known(0, 1))
+    brings = client(0, with_fds(1, 1, 1)) + client(1, with_fds(1, 1, 1))
+    asks = bytes([8])
+    yield "status", two + client(0, known(5), WAIT)
+    yield "start", two + joins + brings + asks
+    yield "names", two + joins + brings + asks + client(0, known(3, 1, 1), known(2, 1, 9)) + client(1, known(3, 1, 2))
+    yield "leave", two + joins + brings + asks + client(0, known(4)) + client(1, known(4), WAIT)
+    yield "death", two + joins + brings + asks + bytes([4, 0]) + client(1, WAIT)
+    yield "loss", two + joins + bytes([0]) + client(1, WAIT)
+    yield "unsealed", two + joins + client(0, with_fds(3, 1, 1)) + asks
+    yield "damaged", two + joins + client(0, with_fds(4, 1, 1)) + asks
+    yield "twice", two + client(0, known(0, 0), known(0, 1))
+    yield "early", two + client(0, known(2, 1, 1))
+    yield "garbage", two + client(0, raw(b"\xff" * 20)) + client(1, text("[]")) + client(2, text({"op": "x"}))
+    yield "cut", two + client(0, raw(frame({"op": "join", "node": 0})[:9])) + bytes([12])
+
+
+def control_node():
+    two = bytes([1, 0])
+    joined, roster = known(0, 2, 1), known(3, 2, 1)
+    start = joined + WAIT + with_fds(1, 1, 2, 1, 9) + roster
+    yield "start", two + start
+    yield "alone", bytes([0, 0]) + known(0, 1, 1) + WAIT + known(3, 1, 1)
+    yield "replies", two + start + WAIT + known(5, 1, 0) + WAIT + known(5, 2, 0) + WAIT + known(6)
+    yield "not-found", two + start + WAIT + known(5, 1, 13) + WAIT + known(5, 2, 13)
+    yield "death", two + start + known(4, 1, 3) + known(6)
+    yield "refused", two + known(6, 1)
+    yield "start-failed", two + joined + text({"op": "start_failed", "why": "node 1 died"})
+    yield "no-segment", two + joined + roster
+    yield "damaged-segment", two + joined + with_fds(4, 1, 2, 1, 9) + roster
+    yield "two-peers", bytes([2, 0]) + known(0, 3, 1) + WAIT + with_fds(2, 2, 1, 1, 2) + known(3, 3, 1)
+    yield "no-such-node", two + joined + with_fds(1, 1, 2, 4, 9)
+    yield "other-count", two + known(0, 4, 1)
+    yield "unknown", two + start + text({"op": "dance"})
+    yield "garbage", two + start + raw(b"\x00" * 8)
+    yield "far-epoch", two + start + text({"op": "death", "node": 1, "why": "", "epoch": 1 << 40})
+
+
+def status_client():
+    counters = ("hits read_misses write_misses atomic_misses lock_misses lock_waits lock_refusals evictions_clean "
+                "evictions_dirty invalidations barriers_issued read_ahead_lines messages_sent messages_received "
+                "lines_sent bytes_sent wakeups_sent sleeps allocations frees memory_bytes memory_free_bytes "
+                "cache_lines cache_lines_used").split()
+    listener = b"0000000000000000: 00000002 00000000 00010000 0001 01 12345 @atoll-7-%s\n"
+    yield "list", bytes([0]) + listener % b"42-00ff" + listener % b"7-aa"
+    yield "list-no-pid", bytes([0]) + listener % b"x-00ff" + listener % b"99999999999-aa" + listener % b"42"
+    yield "answer", bytes([1]) + known(7, 1, 5) + known(8, 0, 5)
+    yield "too-few", bytes([1]) + known(7, 3, 5) + known(8, 0, 5)
+    yield "too-many-nodes", bytes([1]) + known(7, 255, 62)
+    yield "no-nodes", bytes([1]) + known(7, 0, 5)
+    yield "refused", bytes([1]) + known(6, 1)
+    yield "mistyped", bytes([1]) + text({"op": "status", "nodes": 0, "program": 1, "pid": "x"})
+    yield "node-mistyped", bytes([1]) + known(7, 1, 5) + text({"op": "status_node", "node": {}, "counters": 3})
+    node = {"op": "status_node", "node": 0, "pid": 1, "state": "joined", "line": 512,
+            "counters": {name: 1 for name in counters}}
+    body = frame(node)
+    yield "counters", (bytes([1]) + known(7, 1, 5) + raw(body[:200]) + raw(body[200:400]) + raw(body[400:]))
+
+
+# ---- the rest ----
+
+NAMES = ("MEMORY CACHE LINE CONSISTENCY SPIN_NS YIELD_US READ_AHEAD OUTSTANDING_WRITES MASTER NODE NODES").split()
+
+
+def options():
+    def lines(**values):
+        # The letter's number, by the count of names, is the variable.
+        first = next(k for k in range(65, 65 + len(NAMES)) if k % len(NAMES) == 0)
+        return b"".join(bytes([first + NAMES.index(name)]) + value.encode() + b"\n" for name, value in values.items())
+
+    yield "plain", lines(MEMORY="4096", CACHE="65536", LINE="512")
+    yield "units", lines(MEMORY="256M", CACHE="64KiB", LINE="1k", SPIN_NS="1000B")
+    yield "consistency", lines(CONSISTENCY="tso")
+    yield "too-large", lines(MEMORY="99999999T", YIELD_US="4294967296")
+    yield "no-number", lines(MEMORY="lots", READ_AHEAD="-1", OUTSTANDING_WRITES="")
+    yield "node", lines(MASTER="atoll-nobody", NODE="1", NODES="2")
+    yield "node-out-of-range", lines(MASTER="atoll-nobody", NODE="2", NODES="2")
+    yield "no-node", lines(MASTER="atoll-nobody")
+    yield "long-name", lines(MASTER="x" * 200, NODE="0", NODES="1")
+    for name in ("0", "17", "64KiB", "1G", "18446744073709551615", "16777216T", "3 M", "1MM"):
+        yield "size-" + name.replace(" ", "-"), name.encode()
+
+
+def segment():
+    def up(value, unit):
+        return -(-value // unit) * unit
+
+    def header(nodes=3, line=512, memory=1 << 20, cache=64 * 512, magic=0x41746f6c6c534731, version=1):
+        rings = 4096 if HEADER_BYTES <= 4096 else up(HEADER_BYTES, 4096)
+        directory = up(rings + (128 + 1024 * 64) * nodes, 4096)
+        cache_at = up(directory + memory // line * 32, 2 << 20)
+        memory_at = up(cache_at + cache, 2 << 20)
+        total = up(memory_at + memory, 2 << 20)
+        return struct.pack("<QIIIIQQQQQQQ", magic, version, line, nodes, 1024, total, rings, directory, cache_at, cache,
+                           memory_at, memory)
+
+    sealed, own_size, read_only, later = 1, 2, 4, 8
+
+    def file(how, head, after=b"", size=0):
+        return bytes([how]) + struct.pack("<Q", size) + head + after
+
+    good = header()
+    yield "good", file(sealed | own_size, good)
+    yield "large", file(sealed | own_size, header(nodes=1000, memory=64 << 30, cache=1 << 30))
+    yield "small-lines", file(sealed | own_size, header(line=64, cache=64 * 64))
+    yield "not-sealed", file(own_size, good)
+    yield "read-only", file(sealed | own_size | read_only, good)
+    yield "too-short", file(sealed, good, size=4096)
+    yield "empty", file(sealed, good)
+    yield "changed-later", file(sealed | own_size | later, good, header(nodes=60000, memory=1 << 40))
+    yield "offsets-later", file(sealed | own_size | later, good, good[:24] + b"\xff" * 56)
+    yield "other-magic", file(sealed | own_size, header(magic=0))
+    yield "no-lines", file(sealed | own_size, good[:12] + bytes(4) + good[16:])
+    yield "no-nodes", file(sealed | own_size, header(nodes=0))
+
+
+HEADER_BYTES = 640  # of SegmentHeader with its counters: less than a page
+TARGETS = [wire_message, protocol, hostile_node, control_frames, control_master, control_node, status_client, options,
+           segment]
+
+
+def main():
+    check = "--check" in sys.argv[1:]
+    folder = pathlib.Path([word for word in sys.argv[1:] if word != "--check"][0])
+    written, different = 0, []
+    for target in TARGETS:
+        (folder / target.__name__).mkdir(parents=True, exist_ok=True)
+        for name, data in target():
+            path = folder / target.__name__ / ("seed-" + name)
+            if check and (not path.exists() or path.read_bytes() != data):
+                different.append(str(path))
+            if not check:
+                path.write_bytes(data)
+            written += 1
+    for path in different:
+        print("differs from what make_corpus.py writes:", path)
+    print(f"{written} seeds")
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+// Eight bytes that say a message, or something else to do: what inputs of the stateful targets are made of.
+#pragma once
+
+#include <array>
+
+#include "mutate.hpp"
+#include "wire/message.hpp"
+
+namespace atoll::fuzz {
+
+struct Step {
+  std::uint8_t action = 0;
+  std::uint8_t kind = 0;   // of the message, or of the operation
+  std::uint8_t who = 0;    // low half: from whom; high half: for whom
+  std::uint8_t flags = 0;  // low half: the flags; high half: lines - 1
+  std::uint8_t line = 0;   // low half: which; high half: whose
+  std::uint8_t slot = 0;
+  std::uint16_t argument = 0;
+};
+static_assert(sizeof(Step) == 8);
+
+inline constexpr std::array<Field, 7> kStepFields = {{{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}, {6, 2}}};
+inline constexpr std::uint32_t kLineBytes = 512;
+inline constexpr std::uint32_t kFirstLine = 8;  // the first page of a node's memory is never given out
+inline constexpr std::uint32_t kSlots = 64;
+
+inline GlobalAddress line_of(const Step& step, NodeId nodes) {
+  return GlobalAddress::make(NodeId((step.line >> 4) % nodes), (kFirstLine + (step.line & 15u)) * kLineBytes);
+}
+
+/// A message that is well-formed more often than not; what it means may still make no sense.
+inline wire::Message message_of(const Step& step, NodeId nodes) {
+  wire::Message m;
+  m.epoch = 1;
+  m.kind = wire::Kind(1 + step.kind % (wire::kKinds - 1));
+  m.flags = step.flags & 3;
+  m.count = std::uint8_t(1 + (step.flags >> 4) % wire::kMaxRun);
+  m.from = NodeId((step.who & 15) % nodes);
+  m.requester = NodeId((step.who >> 4) % nodes);
+  m.line = line_of(step, nodes).bits();
+  // Calls and barriers number themselves with small numbers; a few are very large.
+  m.argument = step.argument < 0xff00 ? step.argument : UINT64_MAX - (step.argument & 0xff);
+  if (!wire::is_line_kind(m.kind)) m.line = step.slot;
+  for (std::uint32_t i = 0; i < wire::kMaxRun; ++i) m.slots[i] = (step.slot + i) % (kSlots + 2);
+  return m;
+}
+
+inline std::size_t mutate_steps(std::uint8_t* data, std::size_t size, std::size_t max_size, unsigned seed,
+                                std::size_t header) {
+  return mutate_records({header, sizeof(Step), kStepFields}, data, size, max_size, seed);
+}
+
+}  // namespace atoll::fuzz
