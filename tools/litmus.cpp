@@ -16,6 +16,7 @@
 #include "commands.hpp"
 #include "litmus/judge.hpp"
 #include "litmus/model.hpp"
+#include "sim/litmus.hpp"
 
 namespace atoll::tools {
 namespace {
@@ -35,6 +36,7 @@ struct Settings {
   std::vector<std::string> shapes, variants, layouts;
   std::string json;
   bool list = false;
+  bool simulate = false;
 };
 
 /// A result: the verdict, and what it was made from.
@@ -115,7 +117,8 @@ std::string how_to_repeat(const Verdict& verdict, const Settings& settings) {
   return fmt::format("atoll litmus --shape {} --variant {} --layout {} --consistency {} --runs {} --seed {}{}",
                      verdict.test.shape->name, litmus::to_string(verdict.test.variant),
                      litmus::to_string(verdict.test.layout), litmus::to_string(verdict.mode), settings.runs,
-                     settings.seed, settings.judge_as.empty() ? "" : " --judge-as " + settings.judge_as);
+                     settings.seed, settings.judge_as.empty() ? "" : " --judge-as " + settings.judge_as) +
+         (settings.simulate ? " --sim" : "");
 }
 
 /// The launches of one `atoll litmus`: for each mode one cluster for the tests of as many nodes.
@@ -139,7 +142,13 @@ class LitmusRun {
       for (const Case& test : tests_) {
         if (litmus::is_run_under(test, mode)) by_nodes[litmus::nodes_for(test)].push_back(test);
       }
-      for (const auto& [nodes, tests] : by_nodes) launch(mode, nodes, tests);
+      for (const auto& [nodes, tests] : by_nodes) {
+        if (settings_.simulate) {
+          simulate(mode, tests);
+        } else {
+          launch(mode, nodes, tests);
+        }
+      }
     }
   }
 
@@ -169,6 +178,23 @@ class LitmusRun {
       const Case& test = litmus::all_cases().at(found.at("test").get<std::size_t>());
       const auto histogram = found.at("histogram").get<litmus::Histogram>();
       records_.push_back({litmus::judge(test, mode, model, histogram), histogram});
+    }
+  }
+
+  void simulate(Consistency mode, const std::vector<Case>& tests) {
+    const Consistency model = settings_.judge_as.empty() ? mode : mode_of(settings_.judge_as);
+    bench::Progress progress(int(records_.size()), int(total_));
+    for (const Case& test : tests) {
+      progress.begin(fmt::format("{} {}", test.name(), litmus::to_string(mode)));
+      // The store buffers of processors, which relaxations within a node come from, are not simulated.
+      const bool required = litmus::must_be_seen(test, mode) && test.layout != litmus::Layout::kOneNode;
+      litmus::RunSettings settings;
+      settings.runs = settings_.runs;
+      settings.seed = settings_.seed;
+      settings.until_seen = required ? kPatience * std::max<std::uint64_t>(settings_.runs, 10'000) : 0;
+      const litmus::Histogram histogram = sim::run_litmus(test, mode, settings);
+      records_.push_back({litmus::judge(test, mode, model, histogram), histogram});
+      records_.back().verdict.must_be_seen = required;
     }
   }
 
@@ -285,6 +311,7 @@ void add_litmus(CLI::App& app) {
       ->capture_default_str();
   sub->add_option("--json", settings->json, "Write the results to a file too, one JSON object per line")
       ->type_name("FILE");
+  sub->add_flag("--sim", settings->simulate, "On simulated clusters, in virtual time, instead of real processes");
   sub->add_flag("--list", settings->list, "Print the shapes and what the model says, and run nothing");
   sub->footer(
       "Each test runs on a cluster of 3 or 4 processes. The table says for each consistency whether the model allows\n"
@@ -295,6 +322,7 @@ void add_litmus(CLI::App& app) {
       "  atoll litmus                                   everything: some minutes\n"
       "  atoll litmus --runs 2000                       a quick look\n"
       "  atoll litmus --shape SB --consistency tso      one shape\n"
+      "  atoll litmus --sim --runs 2000                 the same tests in the simulator\n"
       "  atoll litmus --list                            what the model says");
   sub->callback([settings] { run_litmus(*settings); });
   app.add_subcommand("litmus-node", "A node of `atoll litmus`")->group("")->callback([] { run_litmus_node(); });

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <thread>
 
-#include "base/backoff.hpp"
+#include "base/host.hpp"
 #include "base/random.hpp"
 
 namespace atoll::litmus {
@@ -43,7 +43,7 @@ class SpinMeeting {
     for (unsigned i = 0; round_.load(std::memory_order_acquire) == round; ++i) {
       if (given_up_.load(std::memory_order_relaxed)) throw Error("another thread of the test has failed");
       if (i < kSpins) {
-        base::cpu_relax();
+        base::Host::real().relax();
       } else {
         ::sched_yield();
       }
