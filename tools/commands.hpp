@@ -18,5 +18,6 @@ void add_explore(CLI::App& app);
 void add_litmus(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_sim(CLI::App& app);
+void add_scale(CLI::App& app);
 
 }  // namespace atoll::tools

@@ -41,6 +41,7 @@ int run(int argc, char** argv) {
   atoll::tools::add_status(app);
   atoll::tools::add_explore(app);
   atoll::tools::add_sim(app);
+  atoll::tools::add_scale(app);
   atoll::tools::add_litmus(app);
   atoll::tools::add_bench(app);
   try {

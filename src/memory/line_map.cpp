@@ -42,17 +42,23 @@ LineMap::LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent
   ATOLL_CHECK(reinterpret_cast<std::uint64_t>(memory) != GlobalAddress::make(self, 0).bits());
   const auto shift = std::uint32_t(std::countr_zero(line_bytes));
   if (inlined_hits && shift >= detail::kHotShift) reserve_hot_words(extents.size());
+  // Zero pages are valid lines of another node: invalid, unlocked, without a slot. One reservation for all homes: a
+  // process has a limited number of them.
+  const auto line_records_of = [&](const Extent& extent) {
+    return ((extent.memory_bytes >> shift) * sizeof(Line) + kPage - 1) / kPage * kPage;
+  };
+  std::uint64_t record_bytes = 0;
+  for (const Extent& extent : extents) record_bytes += line_records_of(extent);
+  auto* records = static_cast<std::byte*>(reserve(record_bytes, 0));
+  make_usable(records, record_bytes);
   for (std::size_t node = 0; node < extents.size(); ++node) {
-    // Zero pages are valid lines of another node: invalid, unlocked, without a slot.
-    const std::uint64_t count = extents[node].memory_bytes >> shift;
-    const std::uint64_t words = extents[node].memory_bytes >> detail::kHotShift;
-    if (table_.reads != nullptr) {
-      make_usable(table_.reads + node * kHotStride, words * sizeof(HotWord));
-      make_usable(table_.writes + node * kHotStride, words * sizeof(HotWord));
-    }
-    homes_.push_back(static_cast<Line*>(reserve(count * sizeof(Line), 0)));
-    make_usable(homes_.back(), count * sizeof(Line));
+    homes_.push_back(reinterpret_cast<Line*>(records));
+    records += line_records_of(extents[node]);
     memory_bytes_.push_back(extents[node].memory_bytes);
+    if (table_.reads == nullptr) continue;
+    const std::uint64_t words = extents[node].memory_bytes >> detail::kHotShift;
+    make_usable(table_.reads + node * kHotStride, words * sizeof(HotWord));
+    make_usable(table_.writes + node * kHotStride, words * sizeof(HotWord));
   }
   table_.lines = homes_.data();
   table_.bytes = memory_bytes_.data();

@@ -173,6 +173,7 @@ void Segment::join_cache_pages() noexcept {
 void Segment::join_pages(const std::byte* begin, std::uint64_t bytes) noexcept {
 #ifdef MADV_COLLAPSE
   if (huge_ || reinterpret_cast<std::uint64_t>(base_) % kHuge != 0) return;
+  if (memory_bytes() < kHuge) return;  // so small that it would take more memory than it brings
   asked_.resize(bytes_ / kHuge, false);
   const auto first = std::uint64_t(begin - base_) / kHuge;
   for (std::uint64_t part = first; part * kHuge < std::uint64_t(begin - base_) + bytes && can_join_; ++part) {
