@@ -23,9 +23,18 @@ namespace runtime {
 class Runtime;
 }
 
-/// What may live in global memory and be moved as bytes.
+namespace detail {
 template <typename T>
-concept Shareable = std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>;
+inline constexpr bool is_span = false;
+template <typename T, std::size_t N>
+inline constexpr bool is_span<std::span<T, N>> = true;
+}  // namespace detail
+
+/// What may live in global memory and be moved as bytes. Not what only points to bytes: a pointer or a span means
+/// nothing to another process.
+template <typename T>
+concept Shareable = std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T> && !std::is_pointer_v<T> &&
+                    !detail::is_span<T>;
 
 /// What fetch_add, exchange and compare_exchange work on.
 template <typename T>

@@ -34,6 +34,7 @@ namespace atoll::lab {
   X(slot_not_released, "a slot is lost when its line goes")                                             \
   X(starved_forgotten, "a line that waits for a slot is not asked for again")                           \
   X(request_dropped, "a request that must wait at the home is dropped")                                 \
+  X(epoch_not_checked, "a message of an earlier membership is worked on")                               \
   X(run_in_first_slot, "all lines of a run go to the slot of the first")                                \
   X(version_not_taken, "a large write does not take the line's version")                                \
   X(version_not_compared, "a large read does not look whether the version has changed")                 \

@@ -126,11 +126,21 @@ void Network::transmit(NodeId from, NodeId to, Packet packet) {
     }
     next_record_ = (next_record_ + 1) % kRecords;
   }
+  Link& link = links_[std::size_t(from) * nodes_ + to];
+  if (packet.message.kind != wire::Kind::kNone && options_.echoes > 0 && machine_.random().chance(options_.echoes)) {
+    Packet echo{packet.message, {}, nullptr};
+    --echo.message.epoch;
+    enqueue(link, std::move(echo));
+  }
+  enqueue(link, std::move(packet));
+}
+
+void Network::enqueue(Link& link, Packet packet) {
+  Port& port = ports_[link.from];
   bytes_ += packet.bytes();
   const Time leaves = std::max({machine_.time(), port.cpu_free_at, port.line_free_at});
   port.line_free_at = leaves + Time(double(packet.bytes()) * 8 / options_.gbps);
   const Time jitter = options_.jitter_ns == 0 ? 0 : machine_.random().below(options_.jitter_ns);
-  Link& link = links_[std::size_t(from) * nodes_ + to];
   link.last_arrival = std::max(link.last_arrival, port.line_free_at + options_.latency_ns + jitter);
   link.packets.push_back(std::move(packet));
   ++in_flight_;

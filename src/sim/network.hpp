@@ -24,6 +24,7 @@ struct NetworkOptions {
   std::uint32_t jitter_ns = 1'000;   // up to so much more, at random
   double gbps = 100;                 // of each node's port
   bool data_at_once = false;         // data is there when it is written, as in shared memory, and not in its turn
+  double echoes = 0;                 // how likely it is that a message is preceded by one of an earlier membership
   std::uint32_t message_cpu_ns = 0;  // what a node needs to work on one message; it works on one at a time
 };
 
@@ -90,6 +91,7 @@ class Network {
   static constexpr std::size_t kRecords = 1 << 14;
 
   void transmit(NodeId from, NodeId to, Packet packet);
+  void enqueue(Link& link, Packet packet);
   void arrive(Link& link);
   void ring(Port& port);
 

@@ -139,7 +139,7 @@ ScaleResult run_scale(ScaleCase what, const ScaleOptions& options) {
   wanted.node.line_bytes = kLineBytes;
   wanted.node.cache_bytes = 4ull * kWorkingSet * kLineBytes;
   wanted.node.yield_us = 0;
-  wanted.network = {options.latency_ns, options.latency_ns / 10, options.gbps, false, options.message_cpu_ns};
+  wanted.network = {options.latency_ns, options.latency_ns / 10, options.gbps, false, 0, options.message_cpu_ns};
   Cluster cluster(wanted);
   Shared shared{cluster, options, std::vector<GlobalAddress>(options.nodes), {}};
   for (NodeId id = 0; id < options.nodes; ++id) {

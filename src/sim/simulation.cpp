@@ -47,6 +47,7 @@ Plan draw(std::uint64_t seed, const Wishes& wishes) {
   network.jitter_ns = network.latency_ns * one_of<std::uint32_t>(random, {0, 1, 1, 5});
   network.gbps = wishes.gbps.value_or(one_of<double>(random, {10, 100, 400}));
   network.data_at_once = random.below(3) == 0;
+  network.echoes = one_of<double>(random, {0, 0, 0.01});
   network.message_cpu_ns = one_of<std::uint32_t>(random, {0, 0, 300, 2'000});
 
   WorkloadOptions& workload = plan.workload;
@@ -68,7 +69,8 @@ std::string to_string(const Plan& plan) {
   std::string text = fmt::format(
       "{} nodes of {} threads, lines of {} B, {}, {} outstanding writes, spin {} ns, yield {} us, read ahead {}; "
       "network {} "
-      "ns + up to {} ns, {} Gbit/s, data {}, {} ns per message; {} operations, {} words in {} lines, {} blobs, {} "
+      "ns + up to {} ns, {} Gbit/s, data {}, {} echoes, {} ns per message; {} operations, {} words in {} lines, {} "
+      "blobs, {} "
       "locked, "
       "{} cold lines, think {} ns",
       cluster.nodes, workload.threads, cluster.node.line_bytes,
@@ -77,8 +79,9 @@ std::string to_string(const Plan& plan) {
                                                       : "sc",
       cluster.node.outstanding_writes, cluster.node.spin_ns, cluster.node.yield_us, cluster.node.read_ahead_lines,
       cluster.network.latency_ns, cluster.network.jitter_ns, cluster.network.gbps,
-      cluster.network.data_at_once ? "at once" : "in turn", cluster.network.message_cpu_ns, workload.ops,
-      workload.hot_words, workload.hot_lines, workload.blobs, workload.locked, workload.cold_lines, workload.think_ns);
+      cluster.network.data_at_once ? "at once" : "in turn", cluster.network.echoes, cluster.network.message_cpu_ns,
+      workload.ops, workload.hot_words, workload.hot_lines, workload.blobs, workload.locked, workload.cold_lines,
+      workload.think_ns);
   if (workload.kill_after != 0) text += fmt::format(", a node dies after {}", workload.kill_after);
   return text;
 }
