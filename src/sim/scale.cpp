@@ -17,7 +17,9 @@ class Payer {
   Payer(Machine& machine, double hit_ns) : machine_(machine), hit_ns_(hit_ns) {}
   void pay(std::uint32_t hits) {
     owed_ns_ += hits * hit_ns_;
-    if (owed_ns_ < 200) return;
+    if (owed_ns_ >= 200) settle();
+  }
+  void settle() {
     machine_.sleep_ns(Time(owed_ns_));
     owed_ns_ = 0;
   }
@@ -89,6 +91,7 @@ void run_gam(Shared& shared, Node& node, bool sharing) {
     });
     payer.pay(1);
   }
+  payer.settle();
   node.fence().or_throw();
   shared.operations += shared.options.ops;
 }
@@ -114,6 +117,7 @@ void run_darray(Shared& shared, Node& node, ScaleCase what) {
     });
     payer.pay(kWordsPerLine);
   }
+  payer.settle();
   node.fence().or_throw();
   shared.operations += lines * kWordsPerLine;
 }
