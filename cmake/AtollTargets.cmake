@@ -11,7 +11,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
 endif()
 if(ATOLL_SANITIZE)
   target_compile_options(atoll_flags INTERFACE -fsanitize=${ATOLL_SANITIZE} -fno-omit-frame-pointer
-                                               -fno-sanitize-recover=all -g1)
+                                               -fno-sanitize-recover=all -g1 -O1)
   # GCC 12 takes the address of a thread_local, used through a reference, for null. What really is null faults anyway.
   if(ATOLL_SANITIZE MATCHES undefined)
     target_compile_options(atoll_flags INTERFACE -fno-sanitize=null)
@@ -33,6 +33,14 @@ if(ATOLL_COVERAGE)
   target_compile_options(atoll_flags INTERFACE -fprofile-instr-generate -fcoverage-mapping
                                                "SHELL:-mllvm -runtime-counter-relocation")
   target_link_options(atoll_flags INTERFACE -fprofile-instr-generate)
+endif()
+
+# For programs that are built to test and not to measure: what they spend is mostly the compiler's time.
+add_library(atoll_quick_build INTERFACE)
+if(ATOLL_SANITIZE)
+  target_compile_options(atoll_quick_build INTERFACE -O0)
+else()
+  target_compile_options(atoll_quick_build INTERFACE -O1)
 endif()
 
 # atoll_layer(NAME SOURCES... [DEPS ...]): one folder of src/ as an object library. DEPS are the layers
