@@ -89,12 +89,14 @@ void add_scale(CLI::App& app) {
       ->check(CLI::IsMember({"private", "shared", "read", "write", "add"}));
   sub->add_option("--latency", options.latency_ns, "Nanoseconds from one node to another")->capture_default_str();
   sub->add_option("--gbps", options.gbps, "Bandwidth of each node in Gbit/s")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
   sub->add_option("--message-cpu", options.message_cpu_ns, "Nanoseconds to work on a message")->capture_default_str();
-  sub->add_option("--hit", options.hit_ns, "Nanoseconds of an access that finds its line")->capture_default_str();
+  sub->add_option("--hit", options.hit_ns, "Nanoseconds of an access that finds its line")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str();
   sub->add_option("--ops", options.ops, "Operations of each node: private, shared")
-      ->check(CLI::Range(1u, 100'000'000u))
+      ->check(CLI::Range(1u, 1'000'000u))
       ->capture_default_str();
   sub->add_option("--lines", options.lines, "Lines of the array on each node: read, write, add")
       ->check(CLI::Range(1u, 1000u))
@@ -103,7 +105,10 @@ void add_scale(CLI::App& app) {
                 "All nodes begin with the array's first element, not each with its own part: read, write, add");
   sub->add_option("--seed", options.seed, "The seed")->capture_default_str();
   sub->add_option("--json", settings->json, "Write the results to a file too, one JSON object per line");
-  sub->callback([settings] { run_scale(*settings); });
+  sub->callback([settings] {
+    std::sort(settings->nodes.begin(), settings->nodes.end());
+    run_scale(*settings);
+  });
 }
 
 }  // namespace atoll::tools

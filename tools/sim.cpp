@@ -25,7 +25,7 @@ constexpr int kExitFailure = 1;
 constexpr const char* kFooter =
     "All that is not given is drawn from the seed: one seed, one history, bit for bit.\n"
     "Checked all along: every value read against all that it may be, lock exclusion, progress within a bound of\n"
-    "virtual time; and in the end, with nothing under way: every line in every node, and that nothing has leaked.\n"
+    "virtual time; and in the end, with nothing under way and nobody dead: every line in every node, and no leak.\n"
     "Exit code: 0 when all is well, 1 with the seed, the command that repeats it and a message chart when not.";
 
 struct Settings {
@@ -62,7 +62,12 @@ struct Total {
 };
 
 std::string repeat_command(const Settings& settings, std::uint64_t seed) {
-  return fmt::format("atoll sim --seed {}{}", seed, settings.given);
+#ifdef ATOLL_LAB
+  const std::string command = fmt::format("atoll_lab_sim --fault {} sim", lab::name_of(lab::chosen));
+#else
+  const std::string command = "atoll sim";
+#endif
+  return fmt::format("{} --seed {}{}", command, seed, settings.given);
 }
 
 // An assertion of the node itself ends the process, or worse; what to repeat must be said before.
@@ -127,7 +132,12 @@ void run_sim(Settings& settings) {
     const sim::Outcome outcome = sim::simulate(plan);
     total.add(outcome);
     if (!outcome.ok) {
-      fmt::print("\nFAILED with seed {}: {}\n\n{}\nrepeat: {}\n", seed, to_string(plan), outcome.failure, g_repeat);
+      if (settings.json) {
+        const nlohmann::json failure = {{"seed", seed}, {"failure", outcome.failure}, {"repeat", g_repeat}};
+        fmt::print("{}\n", failure.dump());
+      } else {
+        fmt::print("\nFAILED with seed {}: {}\n\n{}\nrepeat: {}\n", seed, to_string(plan), outcome.failure, g_repeat);
+      }
       std::fflush(stdout);
       std::_Exit(kExitFailure);  // nodes stand still in the middle of things
     }
@@ -138,14 +148,16 @@ void run_sim(Settings& settings) {
 }
 
 template <typename T>
-void add_wish(CLI::App& sub, Settings& settings, const std::string& name, std::optional<T>& wish, const char* what) {
+void add_wish(CLI::App& sub, Settings& settings, const std::string& name, std::optional<T>& wish, const char* what,
+              const CLI::Validator& valid) {
   sub.add_option_function<T>(
-      name,
-      [&settings, &wish, name](const T& value) {
-        wish = value;
-        settings.given += fmt::format(" {} {}", name, value);
-      },
-      what);
+         name,
+         [&settings, &wish, name](const T& value) {
+           wish = value;
+           settings.given += fmt::format(" {} {}", name, value);
+         },
+         what)
+      ->check(valid);
 }
 
 }  // namespace
@@ -156,15 +168,21 @@ void add_sim(CLI::App& app) {
   auto settings = std::make_shared<Settings>();
   sim::Wishes& wishes = settings->wishes;
   sub->add_option("--seed", settings->seed, "The (first) seed")->capture_default_str();
-  sub->add_option("--seeds", settings->seeds, "So many seeds, one after the other")->capture_default_str();
+  sub->add_option("--seeds", settings->seeds, "So many seeds, one after the other")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   sub->add_option("--minutes", settings->minutes, "Fresh seeds for so long")->check(CLI::PositiveNumber);
-  add_wish(*sub, *settings, "--nodes", wishes.nodes, "Nodes (2 to 256)");
-  add_wish(*sub, *settings, "--threads", wishes.threads, "Threads of each node");
-  add_wish(*sub, *settings, "--ops", wishes.ops, "Operations of all threads together (10000)");
-  add_wish(*sub, *settings, "--line", wishes.line_bytes, "Bytes of a line: 64 to 4096, a power of two");
-  add_wish(*sub, *settings, "--latency", wishes.latency_ns, "Nanoseconds from one node to another");
-  add_wish(*sub, *settings, "--gbps", wishes.gbps, "Bandwidth of each node in Gbit/s");
-  add_wish(*sub, *settings, "--loss-of-nodes", wishes.loss_of_nodes, "How likely it is that a node dies (0.1)");
+  add_wish(*sub, *settings, "--nodes", wishes.nodes, "Nodes", CLI::Range(2, 256));
+  add_wish(*sub, *settings, "--threads", wishes.threads, "Threads of each node", CLI::Range(1, 64));
+  add_wish(*sub, *settings, "--ops", wishes.ops, "Operations of all threads together (10000)",
+           CLI::Range(1u, 1'000'000'000u));
+  add_wish(*sub, *settings, "--line", wishes.line_bytes, "Bytes of a line",
+           CLI::IsMember({64u, 128u, 256u, 512u, 1024u, 2048u, 4096u}));
+  add_wish(*sub, *settings, "--latency", wishes.latency_ns, "Nanoseconds from one node to another",
+           CLI::Range(0u, 20'000u));
+  add_wish(*sub, *settings, "--gbps", wishes.gbps, "Bandwidth of each node in Gbit/s", CLI::Range(0.001, 1e6));
+  add_wish(*sub, *settings, "--loss-of-nodes", wishes.loss_of_nodes, "How likely it is that a node dies (0.1)",
+           CLI::Range(0.0, 1.0));
   sub->add_option_function<std::string>(
          "--consistency",
          [settings](const std::string& name) {

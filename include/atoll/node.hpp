@@ -28,6 +28,8 @@ template <typename T>
 inline constexpr bool is_span = false;
 template <typename T, std::size_t N>
 inline constexpr bool is_span<std::span<T, N>> = true;
+template <typename C, typename Traits>
+inline constexpr bool is_span<std::basic_string_view<C, Traits>> = true;
 }  // namespace detail
 
 /// What may live in global memory and be moved as bytes. Not what only points to bytes: a pointer or a span means

@@ -17,6 +17,8 @@ std::vector<std::pair<std::uint64_t*, std::uint64_t>>& late_stores() {
 }  // namespace
 
 bool choose(std::string_view name) noexcept {
+  chosen = Fault::none;
+  if (name == "none") return true;
 #define ATOLL_X(fault, what) \
   if (name == #fault) {      \
     chosen = Fault::fault;   \
@@ -25,6 +27,17 @@ bool choose(std::string_view name) noexcept {
   ATOLL_FAULTS(ATOLL_X)
 #undef ATOLL_X
   return false;
+}
+
+std::string_view name_of(Fault fault) noexcept {
+  switch (fault) {
+    case Fault::none: return "none";
+#define ATOLL_X(name, what) \
+  case Fault::name: return #name;
+      ATOLL_FAULTS(ATOLL_X)
+#undef ATOLL_X
+  }
+  return "?";
 }
 
 void for_each_fault(const std::function<void(std::string_view, std::string_view)>& f) {

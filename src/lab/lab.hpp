@@ -59,6 +59,7 @@ enum class Fault : std::uint8_t {
 inline Fault chosen = Fault::none;
 /// False: there is no such fault.
 [[nodiscard]] bool choose(std::string_view name) noexcept;
+[[nodiscard]] std::string_view name_of(Fault fault) noexcept;
 void for_each_fault(const std::function<void(std::string_view name, std::string_view what)>& f);
 
 /// What happens at the points; the simulator puts its own in.

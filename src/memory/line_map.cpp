@@ -88,10 +88,16 @@ void* LineMap::reserve(std::uint64_t bytes, std::uint64_t wanted) {
   if (wanted == 0) {
     at = ::mmap(nullptr, mapped, PROT_READ, kFlags, -1, 0);
   } else {
-#ifndef ATOLL_TSAN  // which keeps these addresses for itself
+#ifdef ATOLL_TSAN  // which keeps these addresses for itself
+    return nullptr;
+#else
     at = ::mmap(reinterpret_cast<void*>(wanted), mapped, PROT_READ, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
 #endif
-    if (at == MAP_FAILED) return nullptr;
+    if (at == MAP_FAILED && errno == EEXIST) return nullptr;
+    if (at != MAP_FAILED && reinterpret_cast<std::uint64_t>(at) != wanted) {  // an old kernel takes it for a hint
+      ::munmap(at, mapped);
+      return nullptr;
+    }
   }
   if (at == MAP_FAILED) {
     throw Error(

@@ -167,7 +167,7 @@ Segment Segment::open(const base::Fd& fd) {
 void Segment::join_cache_pages() noexcept {
   if (huge_ || cache_bytes() < kHuge / 2) return;
   join_pages(cache(), cache_bytes());
-  huge_cache_ = can_join_;
+  huge_cache_ = can_join_ && memory_bytes() >= kHuge;
 }
 
 void Segment::join_pages(const std::byte* begin, std::uint64_t bytes) noexcept {

@@ -19,6 +19,7 @@ using runtime::Inspection;
 class Cluster::SimMembership final : public cluster::Membership {
  public:
   SimMembership(Cluster& cluster, NodeId self) noexcept : cluster_(cluster), self_(self) {}
+  ~SimMembership() override { cluster_.network_.detach(self_); }
   std::vector<cluster::Peer> exchange(const base::Fd& /*segment*/, cluster::Events /*events*/) override { return {}; }
   [[nodiscard]] NodeId id() const noexcept override { return self_; }
   [[nodiscard]] NodeId count() const noexcept override { return cluster_.options_.nodes; }
@@ -75,23 +76,32 @@ Cluster::Cluster(const ClusterOptions& options)
   lab::hooks.give_way = [this] { machine_.yield(); };
   lab::hooks.store_is_late = [this] { return machine_.random().below(2) == 0; };
 #endif
-  for (NodeId id = 0; id < options_.nodes; ++id) {
-    machine_.set_group(id);
-    auto runtime =
-        std::make_unique<runtime::Runtime>(options_.node, std::make_unique<SimMembership>(*this, id),
-                                           std::make_unique<SimTransport>(network_, options_.nodes), machine_);
-    runtimes_.push_back(runtime.get());
-    nodes_.push_back(std::make_unique<Node>(std::move(runtime)));
+  try {
+    for (NodeId id = 0; id < options_.nodes; ++id) join(id);
+  } catch (...) {
+    for (auto& node : nodes_) (void)node.release();  // they can only leave together
+    throw;
   }
 }
 
+void Cluster::join(NodeId id) {
+  machine_.set_group(id);
+  auto runtime = std::make_unique<runtime::Runtime>(options_.node, std::make_unique<SimMembership>(*this, id),
+                                                    std::make_unique<SimTransport>(network_, options_.nodes), machine_);
+  runtimes_.push_back(runtime.get());
+  nodes_.push_back(std::make_unique<Node>(std::move(runtime)));
+}
+
 Cluster::~Cluster() {
-  if (leaving_) return;
-  if (living_bodies_ == 0) {
-    leave();
-  } else {
-    for (auto& node : nodes_) (void)node.release();  // fibers stand inside them
+  try {
+    if (!leaving_ && living_bodies_ == 0) leave();
+  } catch (const std::exception&) {
+    // Reported by who asked for it; here the nodes stay, for fibers stand inside them.
   }
+  for (auto& node : nodes_) (void)node.release();
+#ifdef ATOLL_LAB
+  lab::hooks = {};
+#endif
 }
 
 void Cluster::spawn(NodeId node, std::function<void(Node&)> body) {
@@ -146,15 +156,17 @@ void Cluster::leave() {
       }
     });
   }
-  (void)machine_.run(
-      [&] { return std::all_of(bodies_.begin(), bodies_.end(), [](auto count) { return count == 0; }); });
+  constexpr Time kPatience = 600'000'000'000;
+  const auto all_ended = [&] { return std::all_of(bodies_.begin(), bodies_.end(), [](auto n) { return n == 0; }); };
+  if (!machine_.run(all_ended, machine_.time() + kPatience)) throw Failure("a node that was killed does not end");
   std::vector<Machine::Fiber*> leavers;
   for (NodeId id = 0; id < options_.nodes; ++id) {
     leavers.push_back(&machine_.spawn(id, [this, id] { nodes_[id].reset(); }));
   }
-  (void)machine_.run([&] {
+  const auto all_left = [&] {
     return std::all_of(leavers.begin(), leavers.end(), [](const Machine::Fiber* f) { return Machine::is_done(*f); });
-  });
+  };
+  if (!machine_.run(all_left, machine_.time() + kPatience)) throw Failure("a node does not leave");
 }
 
 // ---- what must hold when nothing is under way ----

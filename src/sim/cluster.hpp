@@ -62,6 +62,7 @@ class Cluster {
  private:
   class SimMembership;
   class Notice;
+  void join(NodeId id);
   void audit_node(NodeId node, const runtime::Inspection& held) const;
   void audit_line(const runtime::Inspection::LineHere& home,
                   const std::vector<const runtime::Inspection::LineHere*>& copies) const;

@@ -161,6 +161,7 @@ void Machine::suspend() noexcept {
 }
 
 void Machine::sleep_ns(Time time) noexcept {
+  ATOLL_CHECK(current_ != nullptr);
   schedule(*current_, time_ + time);
   suspend();
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <boost/context/fiber.hpp>
-#include <boost/context/pooled_fixedsize_stack.hpp>
+#include <boost/context/protected_fixedsize_stack.hpp>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -119,7 +119,7 @@ class Machine final : public base::Host {
   Fiber* current_ = nullptr;
   NodeId group_ = 0;
   boost::context::fiber main_;
-  boost::context::pooled_fixedsize_stack stacks_{kStackBytes};
+  boost::context::protected_fixedsize_stack stacks_{kStackBytes};
   std::exception_ptr thrown_;
   std::uint64_t switches_ = 0;
   const void* main_stack_ = nullptr;  // for AddressSanitizer, which must be told of every switch

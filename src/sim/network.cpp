@@ -74,6 +74,7 @@ class SimFabric final : public fabric::Fabric {
  private:
   [[nodiscard]] Network::Port& port() const noexcept { return network_.ports_[self_]; }
   void write(NodeId to, std::byte* into, const std::byte* line) {
+    if (port().gone || network_.ports_[to].gone) return;
     if (network_.options_.data_at_once) {
       std::memcpy(into, line, network_.line_bytes_);
       return;
@@ -158,7 +159,11 @@ void Network::arrive(Link& link) {
     return;
   }
   port.inbox.push_back({link.from, packet.message});  // in flight until it is taken
-  ring(port);
+  if (port.cpu_free_at > machine_.time()) {
+    machine_.at(port.cpu_free_at, port);
+  } else {
+    ring(port);
+  }
 }
 
 void Network::ring(Port& port) {
@@ -178,8 +183,13 @@ void Network::cut_off(NodeId node) {
   }
 }
 
+void Network::detach(NodeId node) {
+  cut_off(node);
+  ports_[node].events = {};
+}
+
 void Network::tell_death(NodeId to, NodeId dead) {
-  ports_[to].events.on_death(dead, "it is part of the simulation");
+  if (ports_[to].events.on_death) ports_[to].events.on_death(dead, "it is part of the simulation");
 }
 
 std::string Network::chart(GlobalAddress about) const {

@@ -40,6 +40,8 @@ class Network {
   void attach(NodeId node, const memory::Segment& segment, cluster::Events events);
   [[nodiscard]] std::unique_ptr<fabric::Fabric> make_fabric(NodeId node);
   [[nodiscard]] const memory::Segment& segment(NodeId node) const noexcept { return *ports_[node].segment; }
+  /// The node is about to end: nothing reaches it any more.
+  void detach(NodeId node);
   /// Nothing is heard of the node any more. The others are told, and so is it of them, by `tell_death`.
   void cut_off(NodeId node);
   void tell_death(NodeId to, NodeId dead);

@@ -35,6 +35,7 @@ bool Cell::surely_before(const Write& first, const Write& second) noexcept {
 /// Is there a later write that had surely taken effect when a read of this thread began? A thread's own writes have, as
 /// far as it can see.
 bool Cell::is_overwritten(const Write& write, std::uint32_t thread, Tick begin) const noexcept {
+  if (write.gone < begin) return true;
   return std::any_of(writes_.begin(), writes_.end(), [&](const Write& later) {
     const bool happened = later.end < begin || (later.thread == thread && later.begin < begin);
     return happened && surely_before(write, later);
@@ -51,8 +52,10 @@ std::string Cell::check_read(std::span<const std::byte> found, std::uint32_t thr
                                      [&](const Write& write) { return looks_like(write, found); }) == 1;
     if (clear) {
       seen->end = std::min(seen->end, end);
-      for (const Write& other : writes_) {
-        if (other.stamp != seen->stamp && other.end < begin) seen->begin = std::max(seen->begin, other.begin);
+      for (Write& other : writes_) {
+        if (other.stamp == seen->stamp || other.end >= begin) continue;
+        seen->begin = std::max(seen->begin, other.begin);
+        other.gone = std::min(other.gone, end);
       }
     }
     return {};
@@ -94,9 +97,9 @@ std::string Cell::explain(std::span<const std::byte> found, std::uint64_t stamps
 void Cell::prune(Tick oldest) {
   std::vector<Write> kept;
   for (const Write& write : writes_) {
-    const bool gone = std::any_of(writes_.begin(), writes_.end(), [&](const Write& later) {
-      return later.end < oldest && surely_before(write, later);
-    });
+    const bool gone = write.gone < oldest || std::any_of(writes_.begin(), writes_.end(), [&](const Write& later) {
+                        return later.end < oldest && surely_before(write, later);
+                      });
     if (!gone) kept.push_back(write);
   }
   writes_.swap(kept);

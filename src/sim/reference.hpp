@@ -23,7 +23,8 @@ inline constexpr Tick kNever = std::numeric_limits<Tick>::max();
 ///
 /// A write takes effect at some point between its begin and its end (it has none until a fence of its thread has
 /// returned). A read may return a write if there are points such that it was the last one before some point of the
-/// read. What was read is evidence too: who was seen had happened by then.
+/// read. What was read is evidence too: who was seen had happened by then, and who had happened before and was not seen
+/// is gone for good.
 ///
 /// Thread-safety: none. Invariants:
 ///   1. A write that is not in the list can be returned by no read that begins from now on.
@@ -34,17 +35,18 @@ class Cell {
     std::uint32_t thread = 0;
     Tick begin = 0;
     Tick end = kNever;
+    Tick gone = kNever;  // from here on it is known to be overwritten: a later read has returned another one
   };
 
   Cell(GlobalAddress address, std::uint32_t bytes, std::uint64_t position)
-      : address_(address), bytes_(bytes), position_(position), writes_{{0, kNobody, 0, 0}} {}
+      : address_(address), bytes_(bytes), position_(position), writes_{{0, kNobody, 0, 0, kNever}} {}
 
   [[nodiscard]] GlobalAddress address() const noexcept { return address_; }
   [[nodiscard]] std::uint32_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
 
   void begin_write(std::uint64_t stamp, std::uint32_t thread, Tick now) {
-    writes_.push_back({stamp, thread, now, kNever});
+    writes_.push_back({stamp, thread, now, kNever, kNever});
   }
   void end_write(std::uint64_t stamp, Tick now) noexcept;
   /// Nobody knows whether the write happens: its thread was told that it failed, and need not see it.

@@ -31,9 +31,9 @@ Plan draw(std::uint64_t seed, const Wishes& wishes) {
   cluster.seed = seed;
   cluster.nodes = wishes.nodes.value_or(one_of<NodeId>(random, {2, 2, 3, 3, 4, 5, 8}));
   Options& node = cluster.node;
-  node.memory_bytes = 1 << 20;
   node.line_bytes = wishes.line_bytes.value_or(one_of<std::uint32_t>(random, {64, 128, 512, 512, 1024}));
   node.cache_bytes = 64ull * node.line_bytes;
+  node.memory_bytes = node.line_bytes > 1024 ? 4 << 20 : 1 << 20;
   node.consistency = wishes.consistency.value_or(
       one_of<Consistency>(random, {Consistency::kPso, Consistency::kPso, Consistency::kTso, Consistency::kSc}));
   node.outstanding_writes = one_of<std::uint32_t>(random, {1, 4, 64, 1024});
@@ -98,6 +98,9 @@ Outcome simulate(const Plan& plan) {
     outcome.failure = fmt::format("{}\nat {} ns\n\nmessages{}:\n{}", failure.what(), cluster->machine().time(),
                                   failure.about() ? " about " + failure.about().to_string() : "",
                                   cluster->network().chart(failure.about()));
+  } catch (const std::exception& error) {
+    outcome.ok = false;
+    outcome.failure = error.what();
   }
   outcome.operations = workload->operations();
   outcome.failed = workload->failed();

@@ -1,6 +1,7 @@
 // One simulation: all of it follows from a seed, but for what is fixed by hand.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,8 +39,6 @@ struct Outcome {
   std::uint64_t messages = 0;
   std::uint64_t switches = 0;
   Time virtual_ns = 0;
-  std::uint64_t evictions = 0;
-  std::uint64_t invalidations = 0;
   bool with_death = false;
   std::array<std::uint64_t, kActs> done{};
 };

@@ -4,6 +4,9 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -72,6 +75,7 @@ class Workload {
     // Of objects that are used under locks: who holds it.
     std::uint32_t writer = 0;  // 1 + thread
     std::uint32_t readers = 0;
+    std::set<std::uint64_t> replaced;  // values of 8 bytes that an atomic has replaced: each once
   };
   struct Pending {
     Object* object;
@@ -141,9 +145,9 @@ class Workload {
   std::vector<std::uint32_t> cold_starts_;  // where in `cold_` each node's lines begin
   std::vector<GlobalAddress> counters_;
   std::vector<std::uint64_t> counted_;
-  std::vector<bool> count_unknown_;                   // an addition has failed: it may have happened
-  std::vector<GlobalAddress> triples_;                // three words that a function adds to together
-  std::map<std::uint64_t, std::uint64_t> allocated_;  // begin and end of what was given out
+  std::vector<std::set<std::uint64_t>> counts_found_;  // by additions: each value at most once
+  std::vector<GlobalAddress> triples_;                 // three words that a function adds to together
+  std::map<std::uint64_t, std::uint64_t> allocated_;   // begin and end of what was given out
   std::vector<std::uint64_t> free_before_;
   std::array<std::uint64_t, kActs> done_{};
   std::uint64_t operations_ = 0;

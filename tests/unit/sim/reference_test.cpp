@@ -70,6 +70,21 @@ TEST_F(CellTest, WritesAtTheSameTimeMayComeInEitherOrder) {
   EXPECT_EQ(read(4, 3, 41, 42), "");
 }
 
+TEST_F(CellTest, OfWritesAtTheSameTimeTheOneThatWasReplacedStaysSo) {
+  write(1, 1, 10, 20);
+  write(2, 2, 11, 19);
+  EXPECT_EQ(read(1, 3, 21, 22), "");
+  EXPECT_NE(read(2, 3, 23, 24), "");  // it was replaced by the first, which is done
+}
+
+TEST_F(CellTest, AWriteThatIsNotDoneMayComeLater) {
+  write(1, 1, 10, 20);
+  write(2, 2, 11, kNever);
+  EXPECT_EQ(read(1, 3, 21, 22), "");
+  EXPECT_EQ(read(2, 3, 23, 24), "");
+  EXPECT_NE(read(1, 3, 25, 26), "");
+}
+
 TEST_F(CellTest, AWriteOfWhichHalfIsThereIsRejected) {
   write(1, 1, 10, 20);
   std::byte bytes[8];
