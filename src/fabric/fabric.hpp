@@ -35,6 +35,8 @@ class Fabric {
   [[nodiscard]] virtual bool maybe_pending() const noexcept = 0;
   /// Does something wait on this side because a peer's queue is full? Such a node must go on flushing.
   [[nodiscard]] virtual bool has_backlog() const noexcept = 0;
+  /// How many messages to this peer wait on this side.
+  [[nodiscard]] virtual std::size_t queued(NodeId to) const noexcept = 0;
   /// Sleeps until a peer sends, wake_self is called, or the time is over.
   virtual void wait(std::uint32_t timeout_ms) noexcept = 0;
   virtual void wake_self() noexcept = 0;

@@ -55,6 +55,7 @@ class SimFabric final : public fabric::Fabric {
     return !own.inbox.empty() && own.cpu_free_at <= network_.machine_.time();
   }
   [[nodiscard]] bool has_backlog() const noexcept override { return false; }
+  [[nodiscard]] std::size_t queued(NodeId /*to*/) const noexcept override { return 0; }
   void wait(std::uint32_t timeout_ms) noexcept override {
     Network::Port& own = port();
     const std::uint32_t ticket = own.doorbell.load(std::memory_order_relaxed);
@@ -138,7 +139,6 @@ void Network::transmit(NodeId from, NodeId to, Packet packet) {
 
 void Network::enqueue(Link& link, Packet packet) {
   Port& port = ports_[link.from];
-  bytes_ += packet.bytes();
   const Time leaves = std::max({machine_.time(), port.cpu_free_at, port.line_free_at});
   port.line_free_at = leaves + Time(double(packet.bytes()) * 8 / options_.gbps);
   const Time jitter = options_.jitter_ns == 0 ? 0 : machine_.random().below(options_.jitter_ns);

@@ -35,6 +35,7 @@ class ShmFabric final : public Fabric {
   [[nodiscard]] bool poll(wire::Message& message, NodeId& from) override;
   [[nodiscard]] bool maybe_pending() const noexcept override;
   [[nodiscard]] bool has_backlog() const noexcept override { return backlog_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t queued(NodeId to) const noexcept override { return peers_[to].overflow.size(); }
   void wait(std::uint32_t timeout_ms) noexcept override;
   void wake_self() noexcept override;
   void forget(NodeId peer) noexcept override;

@@ -131,6 +131,20 @@ TEST(Hostile, PlausibleNonsenseDoesNoHarm) {
   EXPECT_EQ(cut_off, scaled(100) + 5);
 }
 
+/// Answers that it does not take wait at the node, and must not do so without end.
+TEST(Hostile, WhoAsksAndDoesNotListenIsCutOff) {
+  Attack attack;
+  wire::Message ask;
+  ask.epoch = 1;
+  ask.kind = Kind::kFree;
+  ask.from = ask.requester = 1;
+  ask.argument = 1;
+  for (int i = 0; i < 100'000 && attack.send(ask); ++i) {
+  }
+  EXPECT_TRUE(attack.is_cut_off());
+  EXPECT_TRUE(attack.node().allocate(8, Placement::local()).ok());
+}
+
 TEST(Hostile, AnswersToQuestionsThatNobodyAskedCutTheSenderOff) {
   for (const Kind kind : {Kind::kData, Kind::kGrant, Kind::kOwnerData, Kind::kPutAck, Kind::kInvalidateAck,
                           Kind::kTransfer, Kind::kWriteBack, Kind::kBarrierRelease}) {
