@@ -25,7 +25,7 @@ constexpr int kExitFailure = 1;
 constexpr const char* kFooter =
     "All that is not given is drawn from the seed: one seed, one history, bit for bit.\n"
     "Checked all along: every value read against all that it may be, lock exclusion, progress within a bound of\n"
-    "virtual time; and in the end, with nothing under way and nobody dead: every line in every node, and no leak.\n"
+    "virtual time; and at quiet points, if nobody has died: every line in every node, and that nothing has leaked.\n"
     "Exit code: 0 when all is well, 1 with the seed, the command that repeats it and a message chart when not.";
 
 struct Settings {

@@ -56,7 +56,6 @@ class Cluster {
 
   [[nodiscard]] Machine& machine() noexcept { return machine_; }
   [[nodiscard]] Network& network() noexcept { return network_; }
-  [[nodiscard]] Node& node(NodeId id) noexcept { return *nodes_[id]; }
   [[nodiscard]] const ClusterOptions& options() const noexcept { return options_; }
 
  private:

@@ -168,6 +168,7 @@ void Machine::sleep_ns(Time time) noexcept {
 
 void Machine::wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint64_t timeout_us,
                    base::FutexScope /*scope*/) noexcept {
+  ATOLL_CHECK(current_ != nullptr);
   if (word.load(std::memory_order_relaxed) != expected) return;
   current_->word = &word;
   waiting_[&word].push_back(current_);

@@ -48,7 +48,6 @@ class Network {
   /// Is nothing on its way?
   [[nodiscard]] bool is_quiet() const noexcept { return in_flight_ == 0; }
   [[nodiscard]] std::uint64_t messages() const noexcept { return messages_; }
-  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
   /// The last messages about a line, oldest first, as text; about any when it is null.
   [[nodiscard]] std::string chart(GlobalAddress about) const;
 
@@ -105,7 +104,6 @@ class Network {
   std::deque<Port> ports_;
   std::uint64_t in_flight_ = 0;
   std::uint64_t messages_ = 0;
-  std::uint64_t bytes_ = 0;
   std::vector<Record> records_;  // a ring
   std::size_t next_record_ = 0;
 };

@@ -14,7 +14,7 @@ namespace {
 // that never comes notices after 50 ms by itself.
 constexpr Time kPatience = 45'000'000;
 constexpr Time kPatienceWithDead = 2'000'000'000;
-constexpr int kBarriers = 3;
+constexpr std::uint64_t kPhases = 4;          // after each of which nothing is under way, and all is looked at
 constexpr std::uint32_t kOpsAfterDeath = 40;  // of each thread; many of them take a second, until they fail
 
 std::span<std::byte> bytes_of(std::vector<std::byte>& bytes) noexcept {
@@ -65,10 +65,21 @@ Workload::Workload(Cluster& cluster, const WorkloadOptions& options)
 
 void Workload::run() {
   lay_out();
+  for (std::uint64_t phase = 0; phase < kPhases; ++phase) {
+    run_phase(phase + 1 == kPhases);
+    if (cluster_.any_dead()) return cluster_.leave();
+    cluster_.settle();
+    cluster_.audit();
+  }
+  finish_all();
+  cluster_.leave();
+}
+
+void Workload::run_phase(bool last) {
   for (auto& worker : workers_) {
-    cluster_.spawn(NodeId(worker->number / options_.threads), [this, &worker](Node& node) {
+    cluster_.spawn(NodeId(worker->number / options_.threads), [this, &worker, last](Node& node) {
       worker->node = &node;
-      work(*worker);
+      work(*worker, last);
     });
   }
   while (!cluster_.run_for(kPatience)) {
@@ -77,7 +88,10 @@ void Workload::run() {
       if (waits) check_time(*worker);
     }
   }
-  if (cluster_.any_dead()) return cluster_.leave();
+}
+
+/// Nobody works any more: all must be as it should, and nothing may be left when all is given back.
+void Workload::finish_all() {
   check_counters();
   for (NodeId node = 0; node < cluster_.options().nodes; ++node) {
     cluster_.spawn(node, [this, node](Node& on) {
@@ -93,7 +107,6 @@ void Workload::run() {
       throw Failure(fmt::format("node {} has {} bytes free in the end, and had {}", node, left, free_before_[node]));
     }
   }
-  cluster_.leave();
 }
 
 Workload::Object Workload::make_object(GlobalAddress address, std::uint32_t bytes) const {
@@ -166,8 +179,8 @@ void Workload::lay_out() {
   cold_starts_.push_back(std::uint32_t(cold_.size()));
 }
 
-void Workload::work(Worker& worker) {
-  const std::uint64_t each = options_.ops / workers_.size() + 1;
+void Workload::work(Worker& worker, bool last) {
+  const std::uint64_t each = options_.ops / workers_.size() / kPhases + 1;
   const std::uint64_t total = std::accumulate(options_.weights.begin(), options_.weights.end(), std::uint64_t{0});
   const bool arrives = worker.number % options_.threads == 0;
   for (std::uint64_t i = 0; i < each; ++i) {
@@ -180,12 +193,11 @@ void Workload::work(Worker& worker) {
     maybe_kill();
     if (cluster_.is_dead(worker.node->id())) return;
     if (cluster_.any_dead() && ++worker.since_death > kOpsAfterDeath) break;
-    if (arrives && i % (each / kBarriers + 1) == each / kBarriers) {
-      arrive(worker);
-    }
+    if (arrives && i == each / 2) arrive(worker);
     if (options_.think_ns != 0) cluster_.machine().sleep_ns(worker.random.below(2 * options_.think_ns));
   }
-  finish(worker);
+  while (last && !worker.own.empty()) free_one(worker);
+  fence(worker);
 }
 
 void Workload::arrive(Worker& worker) {
@@ -202,11 +214,6 @@ void Workload::arrive(Worker& worker) {
   if (std::any_of(arrivals_.begin(), arrivals_.end(), [&](std::uint64_t reached) { return reached < round; })) {
     throw Failure(fmt::format("the barrier has let thread {} through before all had come", worker.number));
   }
-}
-
-void Workload::finish(Worker& worker) {
-  while (!worker.own.empty()) free_one(worker);
-  fence(worker);
 }
 
 void Workload::maybe_kill() {

@@ -97,10 +97,11 @@ class Workload {
   };
 
   void lay_out();
-  void work(Worker& worker);
+  void run_phase(bool last);
+  void finish_all();
+  void work(Worker& worker, bool last);
   void act(Worker& worker, Act what);
   void arrive(Worker& worker);
-  void finish(Worker& worker);
   void maybe_kill();
 
   // ---- operations ----
