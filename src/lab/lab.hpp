@@ -66,7 +66,7 @@ void for_each_fault(const std::function<void(std::string_view name, std::string_
 struct Hooks {
   std::function<void()> point;          // another thread may run here
   std::function<void()> give_way;       // another thread must
-  std::function<bool()> store_is_late;  // does a plain store stay in the processor's buffer for now?
+  std::function<bool()> store_is_late;  // do the others see a plain store only after a while?
 };
 inline Hooks hooks;
 

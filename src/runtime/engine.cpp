@@ -425,13 +425,9 @@ void Runtime::prefetch_for(const wire::Message& message) const {
 
 void Runtime::dispatch(const wire::Message& message, NodeId from) {
   if (!wire::is_line_kind(message.kind)) {
-    switch (message.kind) {
-      case Kind::kAllocate:
-      case Kind::kFree: return handle_call(message, from);
-      case Kind::kAllocateReply:
-      case Kind::kFreeReply: return handle_reply(message, from);
-      default: return handle_barrier(message, from);  // BarrierArrive, BarrierRelease, Leaving
-    }
+    if (message.kind == Kind::kAllocate || message.kind == Kind::kFree) return handle_call(message, from);
+    if (message.kind == Kind::kAllocateReply || message.kind == Kind::kFreeReply) return handle_reply(message, from);
+    return handle_barrier(message, from);  // BarrierArrive, BarrierRelease, Leaving
   }
   if (message.kind == Kind::kInvalidate || message.kind == Kind::kForwardExclusive) {
     counters_->invalidations.add(message.count);

@@ -169,7 +169,7 @@ void ThreadRegistry::wait_for_writers(std::span<const GlobalAddress> lines) {
       const std::uint64_t written = __atomic_load_n(&thread->slot->hazard, __ATOMIC_SEQ_CST);
       const GlobalAddress line(written >> table_.line_shift << table_.line_shift);
       if (written == 0 || std::find(lines.begin(), lines.end(), line) == lines.end()) break;
-      ATOLL_GIVE_WAY();
+      host_.yield();
     }
   }
 }
