@@ -14,6 +14,7 @@ namespace atoll::bench {
 namespace {
 
 constexpr const char* kSuite = "micro";
+constexpr const char* kAsked = "_asked";
 
 constexpr Bar at_most(double limit) {
   return {Bar::Side::kAtMost, limit};
@@ -38,14 +39,18 @@ constexpr CaseInfo kCases[] = {
     {"idle", "cores", "one core", false, {Bar::Side::kBelow, 0.02}},
     {"crowd", "Mops/s", "2 nodes", true, at_least(0.5)},
 };
-/// Rows that come with a case: its own numbers against another baseline, only to know.
+/// Rows that come with a case, only to know: its own numbers against another baseline, or the same case where nothing
+/// is read in place ("asked"), as between machines.
 struct Companion {
   std::string_view of;
   CaseInfo info;
 };
 constexpr Companion kCompanions[] = {
     {"read_cold", {"read_cold_lines", "ns", "bare, cold lines", false, {}}},
+    {"read_cold", {"read_cold_asked", "ns", "bare round trip", false, {}}},
     {"stream_cold", {"stream_cold_pieces", "MiB/s", "memcpy into 4 KiB", true, {}}},
+    {"stream_cold", {"stream_cold_asked", "MiB/s", "memcpy of 64 MiB", true, {}}},
+    {"crowd", {"crowd_asked", "Mops/s", "2 nodes", true, {}}},
 };
 
 struct Row {
@@ -61,6 +66,11 @@ Row row_of(std::string_view name) {
   const CaseInfo* const found = std::find_if(std::begin(kCases), std::end(kCases), named);
   ATOLL_CHECK(found != std::end(kCases));
   return {found, std::size_t(found - std::begin(kCases))};
+}
+
+bool is_companion(std::string_view name) {
+  return std::any_of(std::begin(kCompanions), std::end(kCompanions),
+                     [name](const Companion& companion) { return companion.info.name == name; });
 }
 
 bool is_pair_case(std::string_view name) {
@@ -89,8 +99,14 @@ class MicroRun {
     std::vector<std::string> pair_cases;
     std::copy_if(cases_.begin(), cases_.end(), std::back_inserter(pair_cases), is_pair_case);
     if (!pair_cases.empty()) attempt([&] { run_pair(pair_cases); });
+    std::erase_if(pair_cases, [](const std::string& name) { return !is_companion(name + kAsked); });
+    if (!pair_cases.empty()) attempt([&] { run_pair_asked(pair_cases); });
     if (chosen("idle")) attempt([this] { run_idle(); });
-    if (chosen("crowd")) attempt([this] { run_crowd(); });
+    if (chosen("crowd")) {
+      Progress progress(done_++, int(cases_.size()));
+      attempt([&] { run_crowd("crowd", true, progress); });
+      attempt([&] { run_crowd("crowd_asked", false, progress); });
+    }
     return code_;
   }
 
@@ -123,15 +139,30 @@ class MicroRun {
   }
 
   void run_pair(const std::vector<std::string>& names) {
+    for (Samples& samples : launch_pair(names, true)) samples_.push_back(std::move(samples));
+    done_ += int(names.size());
+  }
+
+  void run_pair_asked(const std::vector<std::string>& names) {
+    for (Samples& samples : launch_pair(names, false)) {
+      samples.name += kAsked;
+      if (is_companion(samples.name)) samples_.push_back(std::move(samples));
+    }
+  }
+
+  std::vector<Samples> launch_pair(const std::vector<std::string>& names, bool read_in_place) {
     const base::Fd bare = Bare::make_file();
     Options options;
+    options.read_in_place = read_in_place;
     options.memory_bytes = 256u << 20;
     options.cache_bytes = 192u << 20;  // all areas of node 1 at once: nothing is evicted
     const nlohmann::json job = {{"group", "pair"},          {"cases", names},         {"repetitions", repetitions_},
                                 {"quick", settings_.quick}, {"total", cases_.size()}, {"bare", bare.get()}};
-    const auto found = cluster::run_job({"bench-node", kSuite}, kFewNodes, options, job);
-    for (const nlohmann::json& result : found) samples_.push_back(result.get<Samples>());
-    done_ += int(names.size());
+    std::vector<Samples> all;
+    for (const nlohmann::json& result : cluster::run_job({"bench-node", kSuite}, kFewNodes, options, job)) {
+      all.push_back(result.get<Samples>());
+    }
+    return all;
   }
 
   void run_idle() {
@@ -141,14 +172,15 @@ class MicroRun {
     samples_.push_back(cluster::run_job({"bench-node", kSuite}, kManyNodes, idle_options(), job).at(0).get<Samples>());
   }
 
-  void run_crowd() {
-    Progress progress(done_++, int(cases_.size()));
-    progress.begin("crowd");
+  void run_crowd(const std::string& name, bool read_in_place, Progress& progress) {
+    progress.begin(name);
+    Options options = crowd_options();
+    options.read_in_place = read_in_place;
     const nlohmann::json job = {{"group", "crowd"}, {"seconds", settings_.quick ? 0.5 : 1.0}};
-    const auto rate = [&job](NodeId nodes) {
-      return cluster::run_job({"bench-node", kSuite}, nodes, crowd_options(), job).at(0).get<Samples>().values.at(0);
+    const auto rate = [&](NodeId nodes) {
+      return cluster::run_job({"bench-node", kSuite}, nodes, options, job).at(0).get<Samples>().values.at(0);
     };
-    Samples samples{"crowd", kManyNodes, {}, {}};
+    Samples samples{name, kManyNodes, {}, {}};
     for (int i = 0; i < repetitions_; ++i) {
       progress.step(i + 1, repetitions_);
       samples.values.push_back(rate(kManyNodes));
