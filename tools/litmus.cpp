@@ -143,10 +143,12 @@ class LitmusRun {
         if (litmus::is_run_under(test, mode)) by_nodes[litmus::nodes_for(test)].push_back(test);
       }
       for (const auto& [nodes, tests] : by_nodes) {
-        if (settings_.simulate) {
-          simulate(mode, tests);
-        } else {
-          launch(mode, nodes, tests);
+        const std::vector<litmus::Histogram> found =
+            settings_.simulate ? simulate(mode, tests) : launch(mode, nodes, tests);
+        const Consistency model = settings_.judge_as.empty() ? mode : mode_of(settings_.judge_as);
+        for (std::size_t i = 0; i < tests.size(); ++i) {
+          records_.push_back({litmus::judge(tests[i], mode, model, found[i]), found[i]});
+          records_.back().verdict.must_be_seen = must_be_seen(tests[i], mode);
         }
       }
     }
@@ -160,42 +162,58 @@ class LitmusRun {
   }
 
  private:
-  void launch(Consistency mode, NodeId nodes, const std::vector<Case>& tests) {
+  /// The store buffers of processors, which relaxations within a node come from, are not simulated.
+  [[nodiscard]] bool must_be_seen(const Case& test, Consistency mode) const {
+    return litmus::must_be_seen(test, mode) && !(settings_.simulate && test.layout == litmus::Layout::kOneNode);
+  }
+
+  /// Half of the runs read in place what they can, half go through the protocol for everything.
+  [[nodiscard]] std::uint64_t runs_each_way() const noexcept { return (settings_.runs + 1) / 2; }
+
+  std::vector<litmus::Histogram> launch(Consistency mode, NodeId nodes, const std::vector<Case>& tests) {
     Options options;
     options.consistency = mode;
     options.memory_bytes = 16u << 20;
     options.cache_bytes = 2u << 20;  // less than what a round touches: some lines are thrown out meanwhile
     options.yield_us = 30;           // there are more threads than CPUs: who sleeps lets the others run
+    const auto& all = litmus::all_cases();
     nlohmann::json numbers = nlohmann::json::array();
-    for (const Case& test : tests) {
-      const auto& all = litmus::all_cases();
-      numbers.push_back(std::find(all.begin(), all.end(), test) - all.begin());
+    for (const Case& test : tests) numbers.push_back(std::find(all.begin(), all.end(), test) - all.begin());
+    std::vector<litmus::Histogram> sums(tests.size());
+    for (const bool in_place : {false, true}) {
+      options.read_in_place = in_place;
+      // What must be seen is looked for longer, but once is enough.
+      const nlohmann::json job = {{"tests", numbers},        {"mode", litmus::to_string(mode)},
+                                  {"runs", runs_each_way()}, {"seed", settings_.seed},
+                                  {"done", records_.size()}, {"total", total_},
+                                  {"look_for", !in_place}};
+      std::size_t next = 0;
+      for (const nlohmann::json& found : cluster::run_job({"litmus-node"}, nodes, options, job)) {
+        add(sums.at(next++), found.at("histogram").get<litmus::Histogram>());
+      }
     }
-    const nlohmann::json job = {{"tests", numbers},       {"mode", litmus::to_string(mode)}, {"runs", settings_.runs},
-                                {"seed", settings_.seed}, {"done", records_.size()},         {"total", total_}};
-    const Consistency model = settings_.judge_as.empty() ? mode : mode_of(settings_.judge_as);
-    for (const nlohmann::json& found : cluster::run_job({"litmus-node"}, nodes, options, job)) {
-      const Case& test = litmus::all_cases().at(found.at("test").get<std::size_t>());
-      const auto histogram = found.at("histogram").get<litmus::Histogram>();
-      records_.push_back({litmus::judge(test, mode, model, histogram), histogram});
-    }
+    return sums;
   }
 
-  void simulate(Consistency mode, const std::vector<Case>& tests) {
-    const Consistency model = settings_.judge_as.empty() ? mode : mode_of(settings_.judge_as);
+  std::vector<litmus::Histogram> simulate(Consistency mode, const std::vector<Case>& tests) {
     bench::Progress progress(int(records_.size()), int(total_));
-    for (const Case& test : tests) {
-      progress.begin(fmt::format("{} {}", test.name(), litmus::to_string(mode)));
-      // The store buffers of processors, which relaxations within a node come from, are not simulated.
-      const bool required = litmus::must_be_seen(test, mode) && test.layout != litmus::Layout::kOneNode;
-      litmus::RunSettings settings;
-      settings.runs = settings_.runs;
-      settings.seed = settings_.seed;
-      settings.until_seen = required ? kPatience * std::max<std::uint64_t>(settings_.runs, 10'000) : 0;
-      const litmus::Histogram histogram = sim::run_litmus(test, mode, settings);
-      records_.push_back({litmus::judge(test, mode, model, histogram), histogram});
-      records_.back().verdict.must_be_seen = required;
+    std::vector<litmus::Histogram> sums(tests.size());
+    for (std::size_t i = 0; i < tests.size(); ++i) {
+      progress.begin(fmt::format("{} {}", tests[i].name(), litmus::to_string(mode)));
+      for (const bool in_place : {false, true}) {
+        litmus::RunSettings settings;
+        settings.runs = runs_each_way();
+        settings.seed = settings_.seed;
+        const bool look_for = must_be_seen(tests[i], mode) && !in_place;
+        settings.until_seen = look_for ? kPatience * std::max<std::uint64_t>(settings_.runs, 10'000) : 0;
+        add(sums[i], sim::run_litmus(tests[i], mode, settings, in_place));
+      }
     }
+    return sums;
+  }
+
+  static void add(litmus::Histogram& sum, const litmus::Histogram& more) {
+    for (const auto& [outcome, count] : more) sum[outcome] += count;
   }
 
   const Settings& settings_;
@@ -261,8 +279,8 @@ void run_litmus_node() {
   for (const std::size_t number : numbers) {
     const Case& test = litmus::all_cases().at(number);
     if (node.id() == 0) progress.begin(fmt::format("{} {}", test.name(), mode));
-    const bool required = litmus::must_be_seen(test, mode_of(mode));
-    settings.until_seen = required ? std::max(kPatience * settings.runs, kLeastPatience) : 0;
+    const bool look_for = job.at("look_for").get<bool>() && litmus::must_be_seen(test, mode_of(mode));
+    settings.until_seen = look_for ? std::max(kPatience * settings.runs, kLeastPatience) : 0;
     const litmus::Histogram histogram = litmus::run_node(node, arena, test, settings);
     if (node.id() == 0) cluster::report(job, {{"test", number}, {"histogram", histogram}});
   }

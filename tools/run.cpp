@@ -17,7 +17,7 @@ namespace {
 
 struct RunArguments {
   unsigned nodes = 0;
-  std::string memory = "256M", cache = "64M", line = "512", consistency = "pso";
+  std::string memory = "256M", cache = "64M", line = "512", consistency = "pso", read_in_place = "on";
   bool keep_going = false, no_prefix = false;
   double grace = 3.0;
 };
@@ -83,6 +83,7 @@ cluster::LaunchSpec make_spec(const RunArguments& arguments, std::vector<std::st
   spec.options.cache_bytes = base::parse_bytes(arguments.cache).value();
   spec.options.line_bytes = std::uint32_t(base::parse_bytes(arguments.line).value());
   spec.options.consistency = parse_consistency(arguments.consistency);
+  spec.options.read_in_place = arguments.read_in_place == "on";
   spec.prefix_output = !arguments.no_prefix;
   spec.keep_going = arguments.keep_going;
   spec.grace = std::chrono::milliseconds(std::int64_t(arguments.grace * 1000));
@@ -124,6 +125,10 @@ void add_run(CLI::App& app, const std::vector<std::string>& program) {
       ->envname("ATOLL_CONSISTENCY")
       ->capture_default_str()
       ->check(CLI::IsMember({"pso", "tso", "sc"}));
+  run->add_option("--read-in-place", arguments->read_in_place, "Read lines that are not cached at their home directly")
+      ->envname("ATOLL_READ_IN_PLACE")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"on", "off"}));
   run->add_flag("--keep-going", arguments->keep_going, "Let the others go on when a node dies");
   run->add_option("--grace", arguments->grace, "From the death of a node to the end of the others")
       ->type_name("SECONDS")

@@ -27,6 +27,7 @@ struct Options {
   std::uint32_t spin_ns = 1000;             // how a thread waits: spin this long,
   std::uint32_t yield_us = 100;             // then yield the CPU this long, then sleep
   std::uint32_t read_ahead_lines = 128;     // the most that a sequential reader fetches ahead; 0: none
+  bool read_in_place = true;                // read lines that are not here at their home, where memory can be reached
   std::chrono::milliseconds join_timeout{30'000};
   std::chrono::milliseconds death_grace{1'000};  // a wait that a dead node may concern ends after this
 

@@ -13,8 +13,9 @@ namespace atoll {
 /// Every counter of a node, in the order of `Stats::names()`.
 struct Stats {
   std::uint64_t hits = 0;  // accesses that found their line here; those of up to 8 bytes by a sample, see docs/api.md
-  std::uint64_t read_misses = 0;   // reads that waited for a message
-  std::uint64_t write_misses = 0;  // writes that needed a permission
+  std::uint64_t reads_in_place = 0;  // reads of lines that were not here, at their home, without a message
+  std::uint64_t read_misses = 0;     // reads that waited for a message
+  std::uint64_t write_misses = 0;    // writes that needed a permission
   std::uint64_t atomic_misses = 0;
   std::uint64_t lock_misses = 0;    // locks that were not cached here
   std::uint64_t lock_waits = 0;     // locks that had to wait for another holder

@@ -35,6 +35,15 @@ Consistency consistency_from(const char* name, Consistency fallback) {
   throw Error(fmt::format("{}=\"{}\": give pso, tso or sc", name, text));
 }
 
+bool switch_from(const char* name, bool fallback) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return fallback;
+  const std::string_view value = text;
+  if (value == "on") return true;
+  if (value == "off") return false;
+  throw Error(fmt::format("{}=\"{}\": give on or off", name, text));
+}
+
 }  // namespace
 
 Options Options::from_environment() {
@@ -47,6 +56,7 @@ Options Options::from_environment() {
   options.spin_ns = number_from("ATOLL_SPIN_NS", options.spin_ns);
   options.yield_us = number_from("ATOLL_YIELD_US", options.yield_us);
   options.read_ahead_lines = number_from("ATOLL_READ_AHEAD", options.read_ahead_lines);
+  options.read_in_place = switch_from("ATOLL_READ_IN_PLACE", options.read_in_place);
   return options;
 }
 

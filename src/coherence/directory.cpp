@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "coherence/line_version.hpp"
 #include "coherence/lock_word.hpp"
 #include "coherence/protocol.hpp"
 
@@ -77,7 +78,7 @@ DirEvent Protocol::classify_request(const LineRef& ref, const Message& message, 
   if (local) return exclusive ? DirEvent::kLocalExclusive : DirEvent::kLocalShared;
   // A line that no thread of the home can hit cannot be locked by one without coming here, and need not be guarded
   // against that: an atomic instruction per line would wait for the copy of the line before it.
-  const bool unlockable = ref.hot.access() == 0 && ref.line->lock.load(std::memory_order_seq_cst) == 0;
+  const bool unlockable = ref.hot.access() == 0 && is_idle(ref.line->lock.load(std::memory_order_seq_cst));
   if (!unlockable && (entry.state == DirState::kUnshared || entry.state == DirState::kShared)) {
     // The bit first, so that no thread of the home takes the lock after we have looked.
     const std::uint32_t word = ref.line->lock.fetch_or(detail::kLockWaiters, std::memory_order_seq_cst);
@@ -198,12 +199,18 @@ void Protocol::act(const LineRef& ref, DirAction action, DirState before, const 
     case DirAction::kOwnerToSharer:
       entry.sharers |= bit(entry.owner);
       entry.owner = kNoNode;
+      mark_here(*ref.line);
       break;
     case DirAction::kSetOwner:
+      // Before it is told: from then on it writes, and what stands here is old.
+      if (!ATOLL_FAULT(owner_not_marked)) mark_away(*ref.line);
       entry.owner = subject;
       entry.sharers = 0;
       break;
-    case DirAction::kClearOwner: entry.owner = kNoNode; break;
+    case DirAction::kClearOwner:
+      entry.owner = kNoNode;
+      mark_here(*ref.line);
+      break;
     case DirAction::kLogTransfer:
       ++entry.transfers;
       env_.log_transfer(ref, subject);
@@ -268,15 +275,18 @@ void Protocol::set_state(const LineRef& ref, DirState state) {
     entry.flags = 0;
     entry.acks_left = 0;
   }
+  const bool whole = is_whole(ref.line->version.load(std::memory_order_relaxed));
   switch (state) {
     case DirState::kUnshared:
       if (entry.owner != kNoNode || entry.sharers != 0) env_.broken(ref, "an unshared line has an owner or sharers");
       break;
     case DirState::kShared:
       if (entry.owner != kNoNode || entry.sharers == 0) env_.broken(ref, "a shared line has an owner or no sharers");
+      if (!whole) env_.broken(ref, "a shared line passes for one that is elsewhere");
       break;
     case DirState::kDirty:
       if (entry.owner == kNoNode || entry.sharers != 0) env_.broken(ref, "a dirty line has no owner, or sharers");
+      if (whole && !ATOLL_FAULT(owner_not_marked)) env_.broken(ref, "an owned line passes for one that is here");
       break;
     case DirState::kSharedToUnshared:
     case DirState::kSharedToDirty:

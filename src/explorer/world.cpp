@@ -252,6 +252,7 @@ void World::clear_line(unsigned node, unsigned line) {
   model.ref.hot.set_access(0);
   model.line.use = detail::Line::kUnused;
   model.line.lock.store(0, std::memory_order_relaxed);
+  model.line.version.store(0, std::memory_order_relaxed);
   model.line.state = std::uint8_t(CacheState::kInvalid);
   model.line.slot = 0;
   model.entry = coherence::DirEntry{};

@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "coherence/line_version.hpp"
 #include "explorer/world.hpp"
 
 namespace atoll::explorer {
@@ -100,6 +101,11 @@ void World::check_directory(unsigned line) {
   const coherence::DirEntry& entry = at(home_of(line), line).entry;
   if ((entry.sharers >> home_of(line) & 1U) != 0) fail("the home is its own sharer");
   if (entry.owner != kNoNode && entry.sharers != 0) fail("an owner and sharers at once");
+  // Whoever can reach the home's memory may read it there, as long as the version says that the bytes are in it.
+  const ModelLine& at_home = at(home_of(line), line);
+  if (coherence::is_whole(at_home.line.version.load(std::memory_order_relaxed)) && !at_home.fresh) {
+    fail(fmt::format("line {} passes for one that can be read at its home, and its bytes there are old", line));
+  }
   if (is_stable(entry.state) && (entry.acks_left != 0 || entry.requester != kNoNode)) {
     fail("a stable entry waits for something");
   }

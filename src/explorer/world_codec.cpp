@@ -88,7 +88,8 @@ void World::encode_line(unsigned node, unsigned line, std::vector<std::uint8_t>&
   const std::uint32_t word = model.line.lock.load(std::memory_order_relaxed);
   const unsigned access = model.ref.hot.access();
   out.push_back(std::uint8_t((access & 3U) | (model.lingering & 3U) << 2 | (model.fresh ? 16U : 0U) |
-                             (model.has_cold ? 32U : 0U) | (model.line.slot != 0 ? 64U : 0U)));
+                             (model.has_cold ? 32U : 0U) | (model.line.slot != 0 ? 64U : 0U) |
+                             (model.line.version.load(std::memory_order_relaxed) & 1U) << 7));
   out.push_back(std::uint8_t((word & detail::kLockReaders) | ((word & detail::kLockWriter) != 0 ? 64U : 0U) |
                              ((word & detail::kLockWaiters) != 0 ? 128U : 0U)));
   out.push_back(model.line.use);
@@ -141,6 +142,7 @@ void World::decode_line(unsigned node, unsigned line, Cursor& in) {
     model.entry.sharers = sharers & 15U;
     model.entry.acks_left = std::uint16_t(sharers >> 4);
     model.entry.slot = in.next();
+    model.line.version.store(bits >> 7, std::memory_order_relaxed);
   } else {
     model.line.state = in.next();
   }

@@ -38,6 +38,10 @@ namespace atoll::lab {
   X(run_in_first_slot, "all lines of a run go to the slot of the first")                                \
   X(version_not_taken, "a large write does not take the line's version")                                \
   X(version_not_compared, "a large read does not look whether the version has changed")                 \
+  X(owner_not_marked, "the home does not mark a line that another node owns")                           \
+  X(in_place_not_compared, "what was read in place is believed, whatever its home did meanwhile")       \
+  X(in_place_under_lock, "a line is read in place while a writer of its home holds the lock")           \
+  X(in_place_beside_queue, "a line is read in place while a write of this node waits for it")           \
   X(fence_does_not_wait, "a fence returns while writes are under way")                                  \
   X(atomic_before_writes, "an atomic does not wait for the thread's writes")                            \
   X(tso_does_not_wait, "a TSO write returns before it is done")                                         \

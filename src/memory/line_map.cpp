@@ -29,31 +29,34 @@ constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kHugePage = 2 << 20;
 }  // namespace
 
-LineMap::LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent>& extents, std::byte* memory,
-                 std::byte* directory, bool fenced, bool inlined_hits,
-                 std::function<void(const std::byte*, std::uint64_t)> before_use)
+LineMap::LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent>& extents, const Own& own, bool fenced,
+                 bool inlined_hits, std::function<void(const std::byte*, std::uint64_t)> before_use)
     : self_(self),
       line_bytes_(line_bytes),
-      memory_(memory),
+      memory_(own.memory),
       fenced_(fenced),
       before_use_(std::move(before_use)),
-      directory_(reinterpret_cast<DirEntry*>(directory)) {
+      directory_(reinterpret_cast<DirEntry*>(own.directory)) {
   // A distance of 0 means "no bytes"; with addresses chosen at random this never happens.
-  ATOLL_CHECK(reinterpret_cast<std::uint64_t>(memory) != GlobalAddress::make(self, 0).bits());
+  ATOLL_CHECK(reinterpret_cast<std::uint64_t>(own.memory) != GlobalAddress::make(self, 0).bits());
   const auto shift = std::uint32_t(std::countr_zero(line_bytes));
   if (inlined_hits && shift >= detail::kHotShift) reserve_hot_words(extents.size());
   // Zero pages are valid lines of another node: invalid, unlocked, without a slot. One reservation for all homes: a
   // process has a limited number of them.
-  const auto line_records_of = [&](const Extent& extent) {
-    return ((extent.memory_bytes >> shift) * sizeof(Line) + kPage - 1) / kPage * kPage;
+  const auto record_bytes_of = [&](std::size_t node) -> std::uint64_t {
+    if (node == self) return 0;
+    return ((extents[node].memory_bytes >> shift) * sizeof(Line) + kPage - 1) / kPage * kPage;
   };
   std::uint64_t record_bytes = 0;
-  for (const Extent& extent : extents) record_bytes += line_records_of(extent);
-  auto* records = static_cast<std::byte*>(reserve(record_bytes, 0));
-  make_usable(records, record_bytes);
+  for (std::size_t node = 0; node < extents.size(); ++node) record_bytes += record_bytes_of(node);
+  std::byte* records = nullptr;
+  if (record_bytes != 0) {
+    records = static_cast<std::byte*>(reserve(record_bytes, 0));
+    make_usable(records, record_bytes);
+  }
   for (std::size_t node = 0; node < extents.size(); ++node) {
-    homes_.push_back(reinterpret_cast<Line*>(records));
-    records += line_records_of(extents[node]);
+    homes_.push_back(node == self ? own.lines : reinterpret_cast<Line*>(records));
+    records += record_bytes_of(node);
     memory_bytes_.push_back(extents[node].memory_bytes);
     if (table_.reads == nullptr) continue;
     const std::uint64_t words = extents[node].memory_bytes >> detail::kHotShift;
@@ -88,11 +91,7 @@ void* LineMap::reserve(std::uint64_t bytes, std::uint64_t wanted) {
   if (wanted == 0) {
     at = ::mmap(nullptr, mapped, PROT_READ, kFlags, -1, 0);
   } else {
-#ifdef ATOLL_TSAN  // which keeps these addresses for itself
-    return nullptr;
-#else
     at = ::mmap(reinterpret_cast<void*>(wanted), mapped, PROT_READ, kFlags | MAP_FIXED_NOREPLACE, -1, 0);
-#endif
     if (at == MAP_FAILED && errno == EEXIST) return nullptr;
     if (at != MAP_FAILED && reinterpret_cast<std::uint64_t>(at) != wanted) {  // an old kernel takes it for a hint
       ::munmap(at, mapped);
@@ -138,6 +137,7 @@ void LineMap::open_slab(std::uint64_t slab) {
   if (before_use_) {
     before_use_(memory_ + slab * kSlabBytes, kSlabBytes);
     before_use_(reinterpret_cast<const std::byte*>(directory_ + slab * per_slab), per_slab * sizeof(DirEntry));
+    before_use_(reinterpret_cast<const std::byte*>(homes_[self_] + slab * per_slab), per_slab * sizeof(Line));
   }
   for (std::uint64_t i = slab * per_slab; i < (slab + 1) * per_slab; ++i) {
     const GlobalAddress address = GlobalAddress::make(self_, i * line_bytes_);
@@ -154,6 +154,19 @@ HotLine LineMap::hot_line(GlobalAddress line) const noexcept {
   Line& record = homes_[line.node()][line.offset() >> table_.line_shift];
   if (table_.reads == nullptr) return {record, nullptr, nullptr, 0};
   return {record, table_.reads + index, table_.writes + index, line_bytes_ >> detail::kHotShift};
+}
+
+void LineMap::prefetch(GlobalAddress first, std::uint32_t count) const noexcept {
+  constexpr std::uint32_t kTogether = 64 / sizeof(Line);  // records that share a cache line; hot words share more
+  static_assert(sizeof(Line) == sizeof(DirEntry));
+  const std::uint64_t line = first.offset() >> table_.line_shift;
+  for (std::uint32_t i = 0; i < count; i += kTogether) {
+    __builtin_prefetch(&homes_[first.node()][line + i], 1);
+    if (first.node() == self_) __builtin_prefetch(&directory_[line + i], 1);
+  }
+  if (table_.reads == nullptr) return;
+  __builtin_prefetch(&table_.reads[first.bits() >> detail::kHotShift], 1);
+  __builtin_prefetch(&table_.writes[first.bits() >> detail::kHotShift], 1);
 }
 
 LineRef LineMap::ref(GlobalAddress address) {

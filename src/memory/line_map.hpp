@@ -21,13 +21,18 @@ class LineMap {
   struct Extent {
     std::uint64_t memory_bytes = 0;
   };
-  /// `memory` and `directory` are this node's own, in its segment. Throws Error when address space runs out.
+  /// What this node itself brings, in its segment.
+  struct Own {
+    std::byte* memory = nullptr;
+    std::byte* directory = nullptr;
+    detail::Line* lines = nullptr;
+  };
+  /// Throws Error when address space runs out.
   /// `fenced`: there is no membarrier(2), so every line is fenced from the start. `inlined_hits`: this
   /// node may have them, if it is the first of the process. `before_use`: is told of each part of
-  /// memory and directory before its lines are used for the first time.
-  LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent>& extents, std::byte* memory,
-          std::byte* directory, bool fenced, bool inlined_hits,
-          std::function<void(const std::byte*, std::uint64_t)> before_use = {});
+  /// the segment before its lines are used for the first time.
+  LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent>& extents, const Own& own, bool fenced,
+          bool inlined_hits, std::function<void(const std::byte*, std::uint64_t)> before_use = {});
   ~LineMap();
   LineMap(const LineMap&) = delete;
   LineMap& operator=(const LineMap&) = delete;
@@ -35,10 +40,8 @@ class LineMap {
   [[nodiscard]] const detail::LineTable& table() const noexcept { return table_; }
   /// REQUIRES: `address` lies in some node's memory.
   [[nodiscard]] coherence::LineRef ref(GlobalAddress address);
-  /// REQUIRES: `address` lies in this node's memory.
-  void prefetch_directory(GlobalAddress address) const noexcept {
-    __builtin_prefetch(&directory_[address.offset() / line_bytes_], 1);
-  }
+  /// A hint: the records of these lines are about to be changed. REQUIRES: all lie in one node's memory.
+  void prefetch(GlobalAddress first, std::uint32_t count) const noexcept;
   [[nodiscard]] bool contains(GlobalAddress address, std::uint64_t bytes) const noexcept;
 
  private:

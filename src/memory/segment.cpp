@@ -37,7 +37,8 @@ void lay_out(SegmentLayout& header, const Options& options, NodeId nodes) {
   const std::uint64_t ring = kRingHeaderBytes + std::uint64_t(kRingSlots) * sizeof(wire::Message);
   header.directory_offset = round_up(header.rings_offset + ring * nodes, kPage);
   const std::uint64_t entries = header.memory_bytes / options.line_bytes;
-  header.cache_offset = round_up(header.directory_offset + entries * kDirectoryEntryBytes, kHuge);
+  header.lines_offset = round_up(header.directory_offset + entries * kDirectoryEntryBytes, kPage);
+  header.cache_offset = round_up(header.lines_offset + entries * sizeof(detail::Line), kHuge);
   header.memory_offset = round_up(header.cache_offset + header.cache_bytes, kHuge);
   header.total_bytes = round_up(header.memory_offset + header.memory_bytes, kHuge);
 }
@@ -64,7 +65,8 @@ SegmentLayout copy_layout(const SegmentLayout& shared) noexcept {
 
 /// Whether a peer's layout is the one that its own numbers lead to, and fills the file. Throws Error if not.
 void check_layout(const SegmentLayout& found, std::uint64_t file_bytes, SegmentLayout& checked) {
-  if (found.magic != kSegmentMagic || found.version != 1) throw Error("a peer's segment has another version");
+  if (found.magic != kSegmentMagic || found.version != checked.version)
+    throw Error("a peer's segment has another version");
   if (found.nodes == 0 || found.nodes >= kNoNode) throw Error("a peer's segment is for no possible cluster");
   Options options;
   options.line_bytes = found.line_bytes;
@@ -161,6 +163,11 @@ Segment Segment::open(const base::Fd& fd) {
                 Errc::kOutOfMemory);
   }
   check_layout(copy_layout(segment.header()), bytes, segment.layout_);
+  // The records of its lines are the owner's; they are next to the cache slots, which we write to.
+  const SegmentLayout& layout = segment.layout_;
+  if (::mprotect(segment.directory(), layout.cache_offset - layout.directory_offset, PROT_READ) != 0) {
+    throw Error(fmt::format("cannot protect a peer's segment: {}", std::strerror(errno)), Errc::kOutOfMemory);
+  }
   return segment;
 }
 

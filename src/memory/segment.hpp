@@ -1,6 +1,6 @@
 // A node's segment: the memory that it shares with its peers, as one memfd that they map.
 //
-//   | header, counters, doorbell | receive rings, one per peer | directory | cache slots | home memory |
+//   | header, counters, doorbell | receive rings, one per peer | directory | lines | cache slots | home memory |
 //
 // The header says where each part begins. A peer maps the whole, and trusts none of the numbers before `Segment::open`
 // has checked them against the size of the file; from then on it uses its own copy of them.
@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "atoll/detail/line.hpp"
 #include "atoll/options.hpp"
 #include "atoll/status.hpp"
 #include "base/fd.hpp"
@@ -25,13 +26,14 @@ inline constexpr std::uint64_t kSegmentMagic = 0x41746f6c6c534731;  // "AtollSG1
 /// How a segment is divided.
 struct SegmentLayout {
   std::uint64_t magic = kSegmentMagic;
-  std::uint32_t version = 1;
+  std::uint32_t version = 2;
   std::uint32_t line_bytes = 0;
   std::uint32_t nodes = 0;
   std::uint32_t ring_slots = 0;
   std::uint64_t total_bytes = 0;
   std::uint64_t rings_offset = 0;
   std::uint64_t directory_offset = 0;
+  std::uint64_t lines_offset = 0;
   std::uint64_t cache_offset = 0;
   std::uint64_t cache_bytes = 0;
   std::uint64_t memory_offset = 0;
@@ -67,6 +69,10 @@ class Segment {
   [[nodiscard]] const SegmentLayout& layout() const noexcept { return layout_; }
   [[nodiscard]] std::byte* rings() const noexcept { return base_ + layout_.rings_offset; }
   [[nodiscard]] std::byte* directory() const noexcept { return base_ + layout_.directory_offset; }
+  /// The home's own records of its lines, which say when a peer may read them in place.
+  [[nodiscard]] detail::Line* lines() const noexcept {
+    return reinterpret_cast<detail::Line*>(base_ + layout_.lines_offset);
+  }
   [[nodiscard]] std::byte* cache() const noexcept { return base_ + layout_.cache_offset; }
   [[nodiscard]] std::byte* memory() const noexcept { return base_ + layout_.memory_offset; }
   [[nodiscard]] std::uint64_t cache_bytes() const noexcept { return layout_.cache_bytes; }
@@ -78,7 +84,7 @@ class Segment {
   [[nodiscard]] const base::Fd& fd() const noexcept { return fd_; }
   /// Asks the kernel for a huge page under each part of the cache slots, which threads use at random. Best effort.
   void join_cache_pages() noexcept;
-  /// The same for a part of this node's memory, or of its directory, that is about to be used.
+  /// The same for a part of this node's memory, or of its records, that is about to be used.
   void join_pages(const std::byte* begin, std::uint64_t bytes) noexcept;
   /// Faults the cache slots in, so that no miss pays for it. Best effort.
   void populate_cache() const noexcept;

@@ -11,7 +11,8 @@ namespace metrics {
 // X(field): every scalar field of Stats and Counters. (clang-format finds no form of it that it leaves alone.)
 // clang-format off
 #define ATOLL_COUNTERS(X)                                                                                     \
-  X(hits) X(read_misses) X(write_misses) X(atomic_misses) X(lock_misses) X(lock_waits) X(lock_refusals)       \
+  X(hits) X(reads_in_place) X(read_misses) X(write_misses) X(atomic_misses)                                   \
+  X(lock_misses) X(lock_waits) X(lock_refusals)                                                               \
   X(evictions_clean) X(evictions_dirty) X(invalidations) X(barriers_issued) X(read_ahead_lines)               \
   X(messages_sent) X(messages_received) X(lines_sent) X(bytes_sent) X(wakeups_sent) X(sleeps)                 \
   X(allocations) X(frees) X(memory_bytes) X(memory_free_bytes) X(cache_lines) X(cache_lines_used)

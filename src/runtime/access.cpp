@@ -17,7 +17,9 @@ namespace {
 constexpr std::uint32_t kHitsToCalm = 64;      // fenced hits that make up for a sixteenth of a line's bad name
 constexpr std::uint8_t kLivesOfUsedAgain = 8;  // looks for something to evict that a line survives which proved useful
 constexpr std::uint32_t kWritesPerLook = 8;    // asynchronous writes between two looks for messages
-constexpr std::size_t kMaxTasks = 32;          // lines of one call that are asked for together
+constexpr std::uint32_t kVisitNs = 64;         // what a read in place costs more than a hit
+constexpr std::uint32_t kMinVisits = 8, kMaxVisits = 250;
+constexpr std::size_t kMaxTasks = 32;  // lines of one call that are asked for together
 
 /// What a code that the engine completes an operation with means for the caller.
 const char* explain(Errc code) noexcept {
@@ -43,13 +45,19 @@ Piece next_piece(GlobalAddress address, std::uint64_t left, std::uint32_t line_b
 bool read_hit(const detail::LineTable& table, detail::ThreadSlot& slot, const Piece& piece, std::byte* into) noexcept {
   const Line& line = *detail::find_line(table, piece.address.bits());
   const bool word = is_one_word(piece.address.bits(), piece.bytes);
-  return detail::read_line(slot, line, piece.address, [&](const std::byte* data) {
+  bool whole = word;
+  const auto copy = [&](const std::byte* data) {
     if (word) {
       copy_word(into, data, piece.bytes);
     } else {
-      copy_out(line, data, into, piece.bytes);
+      whole = copy_out(line, data, into, piece.bytes);
     }
-  });
+  };
+  while (detail::read_line(slot, line, piece.address, copy)) {
+    if (whole) return true;
+    ATOLL_GIVE_WAY();  // to the writer
+  }
+  return false;
 }
 
 bool write_hit(const detail::LineTable& table, detail::ThreadSlot& slot, const Piece& piece,
@@ -156,20 +164,77 @@ void Runtime::read_ahead(ThreadState& thread, GlobalAddress first, std::uint64_t
   thread.window = std::min(thread.window * 2, most);
 }
 
+/// Can the line of this address be read at its home right now? That process can be reached, has the bytes, and nobody
+/// there is writing them. And this node has nothing of the line, not even a write that waits: it would not be seen
+/// there.
+bool Runtime::is_in_place(GlobalAddress address) const noexcept {
+  if (views_.empty() || address.node() == self_ || is_dead(address.node())) return false;
+  const HomeView& view = views_[address.node()];
+  if (view.memory == nullptr) return false;
+  const std::uint8_t visits =
+      detail::find_line(lines_->table(), address.bits())->visits.load(std::memory_order_acquire);
+  if (visits == Line::kHere && !ATOLL_FAULT(in_place_beside_queue)) return false;
+  const Line& line = view.lines[address.offset() >> lines_->table().line_shift];
+  const bool locked = (line.lock.load(std::memory_order_acquire) & detail::kLockWriter) != 0;
+  return coherence::is_whole(line.version.load(std::memory_order_acquire)) &&
+         (!locked || ATOLL_FAULT(in_place_under_lock));
+}
+
+/// A line that is not here is read where it lives: no message, no wait, and no copy that has to be found again when
+/// somebody writes. The home's version says that the bytes were there all the while, whole; its lock word, that no
+/// writer of the home held the lock. False: ask for the line.
+///
+/// A whole line costs the same here and there, so it is never fetched. A smaller part costs much more than a hit: the
+/// line is fetched when that has been paid as often as it makes up the price of fetching, which the thread has learned
+/// (so it never pays more than twice what would have been right); or when the thread reads on where it left off, which
+/// read_ahead serves better.
+bool Runtime::read_in_place(ThreadState& thread, GlobalAddress address, std::byte* into, std::uint32_t bytes) noexcept {
+  if (views_.empty() || address.node() == self_) return false;
+  const std::uint32_t shift = lines_->table().line_shift;
+  Line& here = *detail::find_line(lines_->table(), address.bits());
+  std::uint8_t visits = here.visits.load(std::memory_order_acquire);
+  const bool part = bytes != options_.line_bytes;
+  if (part) {
+    const std::uint64_t lines_on = (address.bits() >> shift) - ((thread.expected - 1) >> shift);
+    if (lines_on == 1 || lines_on == 2 || visits >= thread.visits_per_fetch) return false;
+  }
+  const HomeView& view = views_[address.node()];
+  if (view.lines == nullptr) return false;
+  const Line& line = view.lines[address.offset() >> shift];
+  const std::uint32_t lock = line.lock.load(std::memory_order_acquire);
+  const std::uint32_t version = line.version.load(std::memory_order_acquire);
+  if (!is_in_place(address)) return false;
+  ATOLL_POINT();
+  const std::byte* const from = view.memory + address.offset();
+  if (is_one_word(address.bits(), bytes)) {
+    copy_word(into, from, bytes);
+  } else {
+    copy_bytes(into, from, bytes);
+  }
+  ATOLL_POINT();
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const bool same = line.version.load(std::memory_order_relaxed) == version &&
+                    ((line.lock.load(std::memory_order_relaxed) ^ lock) & detail::kLockWrites) == 0;
+  if (!same && !ATOLL_FAULT(in_place_not_compared)) return false;
+  if (part) {
+    here.visits.compare_exchange_weak(visits, std::uint8_t(visits + 1), std::memory_order_relaxed);
+    thread.expected = address.bits() + bytes;
+  }
+  thread.reads_in_place.store(thread.reads_in_place.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return true;
+}
+
 Status Runtime::read(GlobalAddress address, std::byte* into, std::uint64_t bytes) {
   if (const Status status = check_range(address, bytes); !status.ok()) return status;
   ThreadState& thread = threads_.current();
   while (bytes > 0) {
     const Piece piece = next_piece(address, bytes, options_.line_bytes);
+    std::uint64_t taken = piece.bytes;
     if (read_hit(lines_->table(), *thread.slot, piece, into)) {
       detail::count_hits(*thread.slot, 1);
-      address += piece.bytes;
-      into += piece.bytes;
-      bytes -= piece.bytes;
-      continue;
+    } else if (!read_in_place(thread, address, into, piece.bytes)) {
+      if (const Status status = read_missed(thread, address, into, bytes, &taken); !status.ok()) return status;
     }
-    std::uint64_t taken = 0;
-    if (const Status status = read_missed(thread, address, into, bytes, &taken); !status.ok()) return status;
     address += std::int64_t(taken);
     into += taken;
     bytes -= taken;
@@ -198,6 +263,7 @@ Status Runtime::read_missed(ThreadState& thread, GlobalAddress address, std::byt
     if (fabric_->maybe_pending()) progress();
     while (at < end && count < kMaxTasks) {
       const Piece piece = next_piece(at, std::uint64_t(end - at), options_.line_bytes);
+      if (at != address && piece.bytes == options_.line_bytes && is_in_place(at)) break;
       const LineRef ref = lines_->ref(at);
       Task* task = new (room + count * sizeof(Task))
           Task(OpKind::kRead, Action::kCopyOut, at, piece.bytes, into + (at - address), &thread);
@@ -225,10 +291,18 @@ Status Runtime::read_missed(ThreadState& thread, GlobalAddress address, std::byt
     flush();
   }
   *taken = std::uint64_t(at - address);
-  if (count > 0) {
-    if (const Status status = finish(thread, {tasks.data(), count}); !status.ok()) return status;
-  }
-  return {};
+  if (count == 0) return {};
+  const Clock::time_point asked_at = host_.now();
+  const Status status = finish(thread, {tasks.data(), count});
+  if (status.ok()) learn_price(thread, host_.now() - asked_at);
+  return status;
+}
+
+/// How long it took to fetch a line, as a number of reads in place.
+void Runtime::learn_price(ThreadState& thread, Clock::duration time) noexcept {
+  const auto visits = std::uint64_t(std::chrono::nanoseconds(time).count()) / kVisitNs;
+  const auto price = std::uint32_t(std::clamp<std::uint64_t>(visits, kMinVisits, kMaxVisits));
+  thread.visits_per_fetch = (7 * thread.visits_per_fetch + price + 4) / 8;
 }
 
 /// A write that hits beyond the inlined path: a large one, or one that fences. Every so often a fenced line is asked

@@ -8,6 +8,7 @@
 
 #include "atoll/detail/hit.hpp"
 #include "base/racy_copy.hpp"
+#include "coherence/line_version.hpp"
 
 namespace atoll::runtime {
 
@@ -52,36 +53,20 @@ inline void copy_bytes(std::byte* into, const std::byte* from, std::size_t bytes
 #endif
 }
 
-/// From the line to the caller.
-inline void copy_out(const detail::Line& line, const std::byte* from, std::byte* into, std::size_t bytes) noexcept {
-  while (true) {
-    const std::uint32_t before = line.version.load(std::memory_order_acquire);
-    if ((before & 1) == 0 || ATOLL_FAULT(version_not_compared)) {
-      copy_bytes(into, from, bytes);
-      std::atomic_thread_fence(std::memory_order_acquire);
-      if (line.version.load(std::memory_order_relaxed) == before || ATOLL_FAULT(version_not_compared)) return;
-    }
-    ATOLL_GIVE_WAY();
-  }
-}
-
-/// Makes this thread the only one that writes more than a word.
-inline void begin_write(detail::Line& line) noexcept {
-  std::uint32_t version = line.version.load(std::memory_order_relaxed) & ~1u;
-  while (!line.version.compare_exchange_weak(version, version + 1, std::memory_order_acquire)) {
-    version &= ~1u;
-    ATOLL_GIVE_WAY();
-  }
-  std::atomic_thread_fence(std::memory_order_release);
-}
-inline void end_write(detail::Line& line) noexcept {
-  line.version.fetch_add(1, std::memory_order_release);
+/// From the line to the caller. False: somebody wrote it meanwhile, or its bytes are not here (any more).
+[[nodiscard]] inline bool copy_out(const detail::Line& line, const std::byte* from, std::byte* into,
+                                   std::size_t bytes) noexcept {
+  const std::uint32_t before = line.version.load(std::memory_order_acquire);
+  if (!coherence::is_whole(before) && !ATOLL_FAULT(version_not_compared)) return false;
+  copy_bytes(into, from, bytes);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return line.version.load(std::memory_order_relaxed) == before || ATOLL_FAULT(version_not_compared);
 }
 
 inline void copy_in(detail::Line& line, std::byte* into, const std::byte* from, std::size_t bytes) noexcept {
-  if (!ATOLL_FAULT(version_not_taken)) begin_write(line);
+  if (!ATOLL_FAULT(version_not_taken)) coherence::begin_write(line);
   copy_bytes(into, from, bytes);
-  if (!ATOLL_FAULT(version_not_taken)) end_write(line);
+  if (!ATOLL_FAULT(version_not_taken)) coherence::end_write(line);
 }
 
 }  // namespace atoll::runtime

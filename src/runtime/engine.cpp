@@ -69,6 +69,7 @@ Cold& Runtime::cold(const LineRef& ref) {
     }
     ref.line->cold = 1 + free_colds_.back();
     free_colds_.pop_back();
+    mark_here(ref);
   }
   return *colds_[ref.line->cold - 1];
 }
@@ -80,6 +81,15 @@ Cold* Runtime::find_cold(const LineRef& ref) noexcept {
 void Runtime::drop_cold(const LineRef& ref) noexcept {
   free_colds_.push_back(ref.line->cold - 1);
   ref.line->cold = 0;
+  mark_here(ref);
+}
+
+/// Whether the line may be read in place: not while it is here, or somebody of this node waits for it. Those who come
+/// later must find what was written before them.
+void Runtime::mark_here(const LineRef& ref) noexcept {
+  const bool here = ref.line->slot != 0 || ref.line->cold != 0;
+  const bool marked = ref.line->visits.load(std::memory_order_relaxed) == Line::kHere;
+  if (here != marked) ref.line->visits.store(here ? Line::kHere : 0, std::memory_order_release);
 }
 
 // ---- messages and data ----
@@ -172,7 +182,7 @@ void Runtime::withdraw_for(std::span<const wire::Message> messages) {
     for (std::uint8_t i = 0; i < message.count; ++i) {
       const LineRef ref = lines_->ref(GlobalAddress(message.line) + std::int64_t(i) * options_.line_bytes);
       // A lock keeps the line here whatever we do; fenced lines need no barrier.
-      if (ref.line->use == Line::kUnused || ref.hot.fenced() || ref.line->lock.load() != 0) continue;
+      if (ref.line->use == Line::kUnused || ref.hot.fenced() || !coherence::is_idle(ref.line->lock.load())) continue;
       ref.hot.set_access(0);
       taken.push_back(ref);
     }
@@ -197,6 +207,7 @@ bool Runtime::take_slot(const LineRef& ref) {
   }
   ref.line->slot = slot + 1;
   ref.line->lives = 0;
+  mark_here(ref);
   ref.hot.set_bytes(ref.address, segment_.cache() + std::uint64_t(slot) * options_.line_bytes);
   ATOLL_CHECK(ref.hot.has_bytes());
   counters_->cache_lines_used.set(slots_->used());
@@ -211,6 +222,7 @@ void Runtime::release_slot(const LineRef& ref) noexcept {
   const bool gone = ATOLL_FAULT(slot_not_released) || (ATOLL_FAULT(slot_reused_early) && returned);
   if (!gone) slots_->release(ref.line->slot - 1);
   ref.line->slot = 0;
+  mark_here(ref);
   counters_->cache_lines_used.set(slots_->used());
 }
 
@@ -298,7 +310,7 @@ void Runtime::perform(const LineRef& ref, coherence::Op& op) {
       if (is_one_word(task.address.bits(), task.bytes)) {
         copy_word(task.buffer, bytes, task.bytes);
       } else {
-        copy_out(*ref.line, bytes, task.buffer, task.bytes);
+        while (!copy_out(*ref.line, bytes, task.buffer, task.bytes)) ATOLL_GIVE_WAY();
       }
       break;
     case Action::kCopyIn:
@@ -324,7 +336,7 @@ void Runtime::perform(const LineRef& ref, coherence::Op& op) {
       try {
         (*task.function)({copy, task.bytes}, task.arguments);
         ATOLL_POINT();
-        base::racy_copy(bytes, copy, task.bytes);
+        copy_in(*ref.line, bytes, copy, task.bytes);
       } catch (const std::exception& error) {
         spdlog::error("a function for atomic() threw: {}", error.what());
         task.code_from_function = Errc::kInvalidArgument;
@@ -410,12 +422,7 @@ std::uint32_t Runtime::progress() {
 void Runtime::prefetch_for(const wire::Message& message) const {
   if (!wire::is_line_kind(message.kind)) return;
   const GlobalAddress address(message.line);
-  const Line* const lines = detail::find_line(lines_->table(), address.bits());
-  constexpr std::uint8_t kTogether = 64 / sizeof(Line);  // records that share a cache line
-  for (std::uint8_t i = 0; i < message.count; i = std::uint8_t(i + kTogether)) {
-    __builtin_prefetch(lines + i, 1);
-    if (address.node() == self_) lines_->prefetch_directory(address + std::int64_t(i) * options_.line_bytes);
-  }
+  lines_->prefetch(address, message.count);
   if (address.node() != self_ || (message.kind != Kind::kGetShared && message.kind != Kind::kGetExclusive)) return;
   // Of a run only the beginning: the processor sees by itself how it goes on.
   const std::byte* data = segment_.memory() + address.offset();

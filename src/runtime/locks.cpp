@@ -18,7 +18,7 @@ namespace {
 bool lock_hit(Line& line, bool exclusive, bool* left_waiters) noexcept {
   std::uint32_t word = line.lock.load(std::memory_order_relaxed);
   do {
-    if ((word & detail::kLockWaiters) != 0 || !coherence::lock_fits(word, exclusive)) return false;
+    if ((word & detail::kLockWaiters) != 0 || !coherence::can_take(word, exclusive)) return false;
   } while (!line.lock.compare_exchange_weak(word, exclusive ? word | detail::kLockWriter : word + 1,
                                             std::memory_order_seq_cst));
   // The lock pins the line from here on, if we have it at all: who takes a line away looks at the word first.
@@ -49,7 +49,7 @@ Status Runtime::lock_line(ThreadState& thread, GlobalAddress address, LockMode m
     }
     return {};
   }
-  if ((line.lock.load(std::memory_order_relaxed) & ~std::uint32_t(detail::kLockWaiters)) != 0) {
+  if ((line.lock.load(std::memory_order_relaxed) & detail::kLockHeld) != 0) {
     counters_->lock_waits.add();
   } else {
     counters_->lock_misses.add();

@@ -59,11 +59,13 @@ void Runtime::connect() {
     extents.push_back({node.memory_bytes});
   }
   lines_ = std::make_unique<memory::LineMap>(
-      self_, options_.line_bytes, extents, segment_.memory(), segment_.directory(), !threads_.has_barrier(),
+      self_, options_.line_bytes, extents,
+      memory::LineMap::Own{segment_.memory(), segment_.directory(), segment_.lines()}, !threads_.has_barrier(),
       host_.has_inlined_hits(),
       [this](const std::byte* begin, std::uint64_t bytes) { segment_.join_pages(begin, bytes); });
   threads_.set_table(lines_->table(), options_.consistency == Consistency::kSc);
   limits_ = {nodes_, self_, epoch_, options_.line_bytes, cache_slots_.data(), memory_bytes_.data()};
+  if (options_.read_in_place) views_ = transport_->views();
   base::MutexLock lock(mutex_);
   fabric_ = transport_->make_fabric(*counters_);
 }
@@ -142,7 +144,9 @@ Result<GlobalAddress> Runtime::lookup(std::string_view name, std::chrono::millis
 }
 
 Stats Runtime::stats() {
-  counters_->hits.set(threads_.hits());
+  const ThreadRegistry::Counts counts = threads_.counts();
+  counters_->hits.set(counts.hits);
+  counters_->reads_in_place.set(counts.reads_in_place);
   return counters_->snapshot();
 }
 
@@ -154,7 +158,7 @@ Inspection Runtime::inspect() {
                                 ref.state(),
                                 ref.directory,
                                 ref.hot.access(),
-                                ref.line->lock.load(),
+                                ref.line->lock.load() & (detail::kLockHeld | detail::kLockWaiters),
                                 ref.line->cold != 0,
                                 ref.hot.byte_at(ref.address)};
   };

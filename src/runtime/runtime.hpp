@@ -98,6 +98,7 @@ class Runtime final : private coherence::Env {
   coherence::Cold& cold(const LineRef& ref) override ATOLL_REQUIRES(mutex_);
   [[nodiscard]] coherence::Cold* find_cold(const LineRef& ref) noexcept override ATOLL_REQUIRES(mutex_);
   void drop_cold(const LineRef& ref) noexcept override ATOLL_REQUIRES(mutex_);
+  void mark_here(const LineRef& ref) noexcept ATOLL_REQUIRES(mutex_);
   void send(const LineRef& ref, NodeId to, const coherence::Message& message) override ATOLL_REQUIRES(mutex_);
   void send_line(const LineRef& ref, NodeId to, std::uint32_t slot, const coherence::Message& message) override
       ATOLL_REQUIRES(mutex_);
@@ -147,6 +148,9 @@ class Runtime final : private coherence::Env {
   Status run(ThreadState& thread, Task& task);
   Status fence_writes(ThreadState& thread);
   Status finish(ThreadState& thread, std::span<Task* const> tasks);
+  [[nodiscard]] bool is_in_place(GlobalAddress address) const noexcept;
+  bool read_in_place(ThreadState& thread, GlobalAddress address, std::byte* into, std::uint32_t bytes) noexcept;
+  static void learn_price(ThreadState& thread, Clock::duration time) noexcept;
   Status read_missed(ThreadState& thread, GlobalAddress address, std::byte* into, std::uint64_t bytes,
                      std::uint64_t* taken);
   Status write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes);
@@ -187,6 +191,7 @@ class Runtime final : private coherence::Env {
   std::vector<std::uint32_t> cache_slots_;   // per node
   ThreadRegistry threads_;
   std::unique_ptr<memory::LineMap> lines_;
+  std::span<const HomeView> views_;  // of the others' memory; empty where it cannot be read in place
   std::unique_ptr<fabric::Fabric> fabric_;
   wire::Limits limits_;
   metrics::Counters* counters_ = nullptr;

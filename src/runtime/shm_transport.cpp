@@ -36,6 +36,9 @@ class ShmTransport final : public Transport {
       mapped.populate_cache();
       brought[peer.id] = brought_by(mapped, mine.line_bytes);
     }
+    for (NodeId node = 0; node < peers_.size(); ++node) {
+      views_.push_back({segment_of(node).memory(), segment_of(node).lines()});
+    }
     return brought;
   }
 
@@ -50,6 +53,8 @@ class ShmTransport final : public Transport {
     return segment_of(node).header().counters.memory_free_bytes.get();
   }
 
+  std::span<const HomeView> views() const noexcept override { return views_; }
+
   const char* describe() const noexcept override { return "shm (all nodes on this host)"; }
 
  private:
@@ -60,6 +65,7 @@ class ShmTransport final : public Transport {
   NodeId self_ = 0;
   const memory::Segment* own_ = nullptr;  // the node's, which outlives this
   std::vector<memory::Segment> peers_;    // [self_] is empty
+  std::vector<HomeView> views_;
 };
 
 }  // namespace

@@ -43,8 +43,10 @@ struct ThreadState {
   std::uint64_t asked_until = 0;
   std::uint32_t window = 0;
   std::uint32_t fenced_hits = 0;
-  bool crowded = false;           // see base::Backoff
-  std::uint64_t hits_before = 0;  // slot->hits when the thread came to this node
+  std::uint32_t visits_per_fetch = 16;           // see Runtime::read_in_place
+  std::atomic<std::uint64_t> reads_in_place{0};  // counted by the thread, read by anyone
+  bool crowded = false;                          // see base::Backoff
+  std::uint64_t hits_before = 0;                 // slot->hits when the thread came to this node
 
   /// Something that the thread may wait for has happened.
   void notify() noexcept {

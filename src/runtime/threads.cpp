@@ -147,7 +147,8 @@ void ThreadRegistry::remove(ThreadState& state) noexcept {
   if (const auto error = Errc(state.write_error.load(std::memory_order_relaxed)); error != Errc::kOk) {
     spdlog::error("a thread ended without a fence, and a write of it had failed: {}", to_string(error));
   }
-  retired_hits_ += state.slot->hits - state.hits_before;
+  retired_counts_.hits += state.slot->hits - state.hits_before;
+  retired_counts_.reads_in_place += state.reads_in_place.exchange(0, std::memory_order_relaxed);
   const auto at = std::find_if(threads_.begin(), threads_.end(), [&](const auto& t) { return t.get() == &state; });
   retired_.push_back(std::move(*at));
   threads_.erase(at);
@@ -193,11 +194,12 @@ void ThreadRegistry::for_each(const std::function<void(ThreadState&)>& f) {
   for (const auto& thread : threads_) f(*thread);
 }
 
-std::uint64_t ThreadRegistry::hits() {
+ThreadRegistry::Counts ThreadRegistry::counts() {
   base::MutexLock lock(mutex_);
-  std::uint64_t sum = retired_hits_;
+  Counts sum = retired_counts_;
   for (const auto& thread : threads_) {
-    sum += __atomic_load_n(&thread->slot->hits, __ATOMIC_RELAXED) - thread->hits_before;
+    sum.hits += __atomic_load_n(&thread->slot->hits, __ATOMIC_RELAXED) - thread->hits_before;
+    sum.reads_in_place += thread->reads_in_place.load(std::memory_order_relaxed);
   }
   return sum;
 }

@@ -60,8 +60,12 @@ class ThreadRegistry {
   /// Readers that are at it now will read again. REQUIRES: the access was lowered.
   void tell_readers();
   void for_each(const std::function<void(ThreadState&)>& f);
-  /// Hits counted by all threads, those that have exited included.
-  [[nodiscard]] std::uint64_t hits();
+  /// What all threads have counted, those that have exited included.
+  struct Counts {
+    std::uint64_t hits = 0;
+    std::uint64_t reads_in_place = 0;
+  };
+  [[nodiscard]] Counts counts();
 
  private:
   friend struct ThreadExit;
@@ -78,7 +82,7 @@ class ThreadRegistry {
   base::Mutex mutex_;
   std::vector<std::unique_ptr<ThreadState>> threads_ ATOLL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<ThreadState>> retired_ ATOLL_GUARDED_BY(mutex_);  // of threads that have exited
-  std::uint64_t retired_hits_ ATOLL_GUARDED_BY(mutex_) = 0;
+  Counts retired_counts_ ATOLL_GUARDED_BY(mutex_);
 };
 
 }  // namespace atoll::runtime

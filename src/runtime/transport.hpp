@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "atoll/detail/line.hpp"
 #include "cluster/membership.hpp"
 #include "fabric/fabric.hpp"
 #include "memory/segment.hpp"
@@ -18,6 +20,12 @@ struct Brought {
   std::uint32_t cache_slots = 0;
 };
 
+/// A node's memory where this process can read it, with the records that say when it may. Null where it cannot.
+struct HomeView {
+  const std::byte* memory = nullptr;
+  const detail::Line* lines = nullptr;
+};
+
 /// Thread-safety: `connect` and `make_fabric` once each, in this order, by the thread that joins; `free_bytes` by any.
 class Transport {
  public:
@@ -28,6 +36,9 @@ class Transport {
   [[nodiscard]] virtual std::unique_ptr<fabric::Fabric> make_fabric(metrics::Counters& counters) = 0;
   /// What a node has said last; it may be less by now.
   [[nodiscard]] virtual std::uint64_t free_bytes(NodeId node) const noexcept = 0;
+  /// What can be read of each node's memory without asking it; empty where nothing can. REQUIRES: connected. Stands as
+  /// long as the transport does.
+  [[nodiscard]] virtual std::span<const HomeView> views() const noexcept = 0;
   /// For the log: which it is and why it was chosen.
   [[nodiscard]] virtual const char* describe() const noexcept = 0;
 };

@@ -29,7 +29,7 @@ class Meeting {
   unsigned round_ = 0;
 };
 
-ClusterOptions options_for(const litmus::Case& test, Consistency mode, std::uint64_t seed) {
+ClusterOptions options_for(const litmus::Case& test, Consistency mode, std::uint64_t seed, bool read_in_place) {
   ClusterOptions options;
   options.seed = seed;
   options.nodes = litmus::nodes_for(test);
@@ -37,6 +37,7 @@ ClusterOptions options_for(const litmus::Case& test, Consistency mode, std::uint
   options.node.memory_bytes = 8u << 20;
   options.node.cache_bytes = 128u << 10;  // less than what a round touches
   options.node.yield_us = 0;
+  options.node.read_in_place = read_in_place;
   options.network.jitter_ns = 6'000;
   options.network.message_cpu_ns = 100;
   return options;
@@ -44,8 +45,9 @@ ClusterOptions options_for(const litmus::Case& test, Consistency mode, std::uint
 
 }  // namespace
 
-litmus::Histogram run_litmus(const litmus::Case& test, Consistency mode, const litmus::RunSettings& settings) {
-  Cluster cluster(options_for(test, mode, settings.seed));
+litmus::Histogram run_litmus(const litmus::Case& test, Consistency mode, const litmus::RunSettings& settings,
+                             bool read_in_place) {
+  Cluster cluster(options_for(test, mode, settings.seed, read_in_place));
   const NodeId nodes = cluster.options().nodes;
   const unsigned threads = test.shape->thread_count;
   const bool one_node = test.layout == litmus::Layout::kOneNode;

@@ -91,7 +91,12 @@ class SimFabric final : public fabric::Fabric {
 };
 
 Network::Network(Machine& machine, NodeId nodes, std::uint32_t line_bytes, const NetworkOptions& options)
-    : machine_(machine), nodes_(nodes), line_bytes_(line_bytes), options_(options), links_(std::size_t(nodes) * nodes) {
+    : machine_(machine),
+      nodes_(nodes),
+      line_bytes_(line_bytes),
+      options_(options),
+      links_(std::size_t(nodes) * nodes),
+      views_(nodes) {
   for (NodeId from = 0; from < nodes; ++from) {
     ports_.emplace_back().network = this;
     for (NodeId to = 0; to < nodes; ++to) {
@@ -108,6 +113,7 @@ Network::~Network() = default;
 
 void Network::attach(NodeId node, const memory::Segment& segment, cluster::Events events) {
   ports_[node].segment = &segment;
+  views_[node] = {segment.memory(), segment.lines()};
   ports_[node].events = std::move(events);
 }
 
@@ -186,6 +192,7 @@ void Network::cut_off(NodeId node) {
 void Network::detach(NodeId node) {
   cut_off(node);
   ports_[node].events = {};
+  views_[node] = {};
 }
 
 void Network::tell_death(NodeId to, NodeId dead) {

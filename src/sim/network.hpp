@@ -53,6 +53,7 @@ class Network {
 
  private:
   friend class SimFabric;
+  friend class SimTransport;
   struct Packet {
     wire::Message message;        // kind kNone: data alone
     std::vector<std::byte> data;  // for `into`
@@ -102,6 +103,7 @@ class Network {
   NetworkOptions options_;
   std::vector<Link> links_;  // [from * nodes_ + to]
   std::deque<Port> ports_;
+  std::vector<runtime::HomeView> views_;  // of those that are attached
   std::uint64_t in_flight_ = 0;
   std::uint64_t messages_ = 0;
   std::vector<Record> records_;  // a ring
@@ -116,6 +118,7 @@ class SimTransport final : public runtime::Transport {
                                                       cluster::Events events) override;
   [[nodiscard]] std::unique_ptr<fabric::Fabric> make_fabric(metrics::Counters& counters) override;
   [[nodiscard]] std::uint64_t free_bytes(NodeId node) const noexcept override;
+  [[nodiscard]] std::span<const runtime::HomeView> views() const noexcept override { return network_.views_; }
   [[nodiscard]] const char* describe() const noexcept override { return "sim (virtual time)"; }
 
  private:

@@ -226,7 +226,7 @@ void Workload::act(Worker& worker, Act what) {
     case Act::kReadWord: return read_object(worker, pick(worker, worker.random.below(3) == 0 ? cold_ : words_));
     case Act::kWriteWord:
       return write_object(worker, pick(worker, worker.random.below(3) == 0 ? cold_ : words_), any_consistency(worker));
-    case Act::kReadBlob: return read_object(worker, pick(worker, blobs_));
+    case Act::kReadBlob: return worker.random.below(3) == 0 ? peek(worker) : read_object(worker, pick(worker, blobs_));
     case Act::kWriteBlob: return write_object(worker, pick(worker, blobs_), any_consistency(worker));
     case Act::kScan: return scan(worker);
     case Act::kAdd: return add(worker);
@@ -358,9 +358,17 @@ void Workload::call_function(Worker& worker) {
     return;
   }
   std::array<std::uint64_t, 3> words{};
-  const Status status = worker.node->read(at, std::as_writable_bytes(std::span(words)));
+  Status status;
+  const bool one_by_one = worker.random.below(2) == 0;
+  for (std::size_t i = 0; i < words.size() && one_by_one && status.ok(); ++i) {
+    const auto word = worker.node->read<std::uint64_t>(at + std::int64_t(8 * i));
+    status = word.status();
+    if (word.ok()) words[i] = *word;
+  }
+  if (!one_by_one) status = worker.node->read(at, std::as_writable_bytes(std::span(words)));
   if (!end(worker, status)) return;
-  if (words[0] != words[1] || words[1] != words[2]) {
+  const bool whole = words[0] == words[1] && words[1] == words[2];
+  if (one_by_one ? words[0] > words[1] || words[1] > words[2] : !whole) {
     throw Failure(fmt::format("a function for atomic() was seen half done at {}: {} {} {}", at.to_string(), words[0],
                               words[1], words[2]),
                   at);
@@ -391,12 +399,37 @@ void Workload::use_locked(Worker& worker, LockMode mode, bool is_try) {
   if (refused) return;
   take_lock(worker, object, mode);
   read_object(worker, object);
-  if (mode == LockMode::kWrite) write_object(worker, object, any_consistency(worker));
+  if (mode == LockMode::kWrite) {
+    if (worker.random.below(2) == 0) {
+      object.draft = stamps_ + 1;
+      write_object(worker, object, any_consistency(worker));
+      if (worker.random.below(2) == 0) cluster_.machine().sleep_ns(worker.random.below(5'000));
+    }
+    write_object(worker, object, any_consistency(worker));
+  }
   if (worker.random.below(3) == 0) cluster_.machine().sleep_ns(worker.random.below(20'000));
   if (worker.random.below(2) == 0) read_object(worker, object);
   give_lock(object, mode);
   begin(worker, "unlock", object.address);
   if (end(worker, node.unlock(object.address, object.bytes))) writes_are_done(worker);
+}
+
+/// Reads what is written under locks without one. Nodes other than the writer's wait for its unlock, so that they never
+/// see what it overwrote before that.
+void Workload::peek(Worker& worker) {
+  Object& object = pick(worker, locked_);
+  const std::uint64_t draft = object.draft;
+  const bool other_node = object.writer == 0 || (object.writer - 1) / options_.threads != worker.node->id();
+  std::vector<std::byte> data(object.bytes);
+  begin(worker, "peek", object.address);
+  if (!end(worker, worker.node->read(object.address, bytes_of(data)))) return;
+  check_cells(worker, object, data, tick());
+  if (draft == 0 || draft != object.draft || !other_node || object.bytes < 8 || cluster_.any_dead()) return;
+  if (data == stamped(draft, object.bytes)) {
+    throw Failure(fmt::format("thread {} has seen in {} what its writer has overwritten before it unlocked",
+                              worker.number, object.address.to_string()),
+                  object.address);
+  }
 }
 
 void Workload::allocate(Worker& worker) {

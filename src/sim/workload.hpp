@@ -75,6 +75,7 @@ class Workload {
     // Of objects that are used under locks: who holds it.
     std::uint32_t writer = 0;  // 1 + thread
     std::uint32_t readers = 0;
+    std::uint64_t draft = 0;           // the last stamp that was overwritten under the same lock
     std::set<std::uint64_t> replaced;  // values of 8 bytes that an atomic has replaced: each once
   };
   struct Pending {
@@ -112,6 +113,7 @@ class Workload {
   void exchange(Worker& worker, bool compare);
   void call_function(Worker& worker);
   void fence(Worker& worker);
+  void peek(Worker& worker);
   void use_locked(Worker& worker, LockMode mode, bool is_try);
   void allocate(Worker& worker);
   void free_one(Worker& worker);

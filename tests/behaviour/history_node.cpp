@@ -113,7 +113,8 @@ int play(Node& node, const Arguments& given) {
   }
   for (auto& thread : threads) thread.join();
   const Stats stats = node.stats();
-  std::printf("misses %llu evictions %llu lock_waits %llu\n", static_cast<unsigned long long>(stats.misses()),
+  std::printf("misses %llu reads_in_place %llu evictions %llu lock_waits %llu\n",
+              static_cast<unsigned long long>(stats.misses()), static_cast<unsigned long long>(stats.reads_in_place),
               static_cast<unsigned long long>(stats.evictions_clean + stats.evictions_dirty),
               static_cast<unsigned long long>(stats.lock_waits));
   // Who has left this behind was not killed: what it holds locked it holds on purpose.

@@ -201,7 +201,7 @@ def control_node():
 
 
 def status_client():
-    counters = ("hits read_misses write_misses atomic_misses lock_misses lock_waits lock_refusals evictions_clean "
+    counters = ("hits reads_in_place read_misses write_misses atomic_misses lock_misses lock_waits lock_refusals evictions_clean "
                 "evictions_dirty invalidations barriers_issued read_ahead_lines messages_sent messages_received "
                 "lines_sent bytes_sent wakeups_sent sleeps allocations frees memory_bytes memory_free_bytes "
                 "cache_lines cache_lines_used").split()
@@ -249,14 +249,15 @@ def segment():
     def up(value, unit):
         return -(-value // unit) * unit
 
-    def header(nodes=3, line=512, memory=1 << 20, cache=64 * 512, magic=0x41746f6c6c534731, version=1):
+    def header(nodes=3, line=512, memory=1 << 20, cache=64 * 512, magic=0x41746f6c6c534731, version=2):
         rings = 4096 if HEADER_BYTES <= 4096 else up(HEADER_BYTES, 4096)
         directory = up(rings + (128 + 1024 * 64) * nodes, 4096)
-        cache_at = up(directory + memory // line * 32, 2 << 20)
+        lines = up(directory + memory // line * 32, 4096)
+        cache_at = up(lines + memory // line * 32, 2 << 20)
         memory_at = up(cache_at + cache, 2 << 20)
         total = up(memory_at + memory, 2 << 20)
-        return struct.pack("<QIIIIQQQQQQQ", magic, version, line, nodes, 1024, total, rings, directory, cache_at, cache,
-                           memory_at, memory)
+        return struct.pack("<QIIIIQQQQQQQQ", magic, version, line, nodes, 1024, total, rings, directory, lines, cache_at,
+                           cache, memory_at, memory)
 
     sealed, own_size, read_only, later = 1, 2, 4, 8
 

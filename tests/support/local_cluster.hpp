@@ -122,6 +122,7 @@ class LocalCluster {
     options.memory_bytes = 4 << 20;
     options.cache_bytes = 64 * 512;
     options.death_grace = std::chrono::milliseconds(200);
+    options.read_in_place = false;  // reads go through the protocol, which most tests are about
     return options;
   }
 

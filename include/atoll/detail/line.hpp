@@ -42,25 +42,30 @@ enum Access : std::uint8_t {
 };
 
 /// The lock word of a line. Readers are counted, one writer, and a bit that sends the next locker and
-/// the next unlocker into the slow path because somebody waits.
+/// the next unlocker into the slow path because somebody waits. The writer's bit is the lowest of a count that goes on
+/// when a writer comes and when it goes: who reads the bytes from another process (see Runtime::read_in_place) sees by
+/// it whether one was there meanwhile. (The count begins anew after 262,144 writers: too many for one look.)
 enum LockWord : std::uint32_t {
-  kLockWriter = 0x8000'0000,
-  kLockWaiters = 0x4000'0000,
-  kLockReaders = 0x3fff'ffff,
+  kLockReaders = 0x0fff,
+  kLockWaiters = 0x1000,
+  kLockWriter = 0x2000,
+  kLockHeld = kLockReaders | kLockWriter,
+  kLockWrites = ~(kLockReaders | kLockWaiters),  // the whole count
 };
 
 /// A line as this node sees it, whoever its home is.
 ///
-/// Thread-safety: the atomics are read by every thread; all is changed under the engine lock, but for `lock` and
-/// `version`, which threads change themselves. Invariants:
+/// Thread-safety: the atomics are read by every thread; all is changed under the engine lock, but for `lock`, `version`
+/// and `visits`, which threads change themselves. Invariants:
 ///   1. A thread that writes a line's data is named by a hazard slot or by the lock word; who lowers the access waits
 ///      for those before it lets the line go. Nobody waits for readers: they are told, and look when they are done.
 ///   2. Lines and their bytes are aligned to 64. Distance 0 is "no bytes": where bytes would stand at the very address
-///   that
-///      they have among all nodes', they are not used (LineMap and Runtime::take_slot check it).
+///      that they have among all nodes', they are not used (LineMap and Runtime::take_slot check it).
+///   3. At the home, which keeps its records where its peers can see them: the version is odd as long as another node
+///      owns the line, from before that node is told until after the bytes are back.
 struct alignas(32) Line {
   std::atomic<std::uint32_t> lock{0};
-  std::atomic<std::uint32_t> version{0};   // odd while a write of more than 8 bytes is under way
+  std::atomic<std::uint32_t> version{0};   // odd while a write of more than 8 bytes is under way, or an owner has it
   std::uint32_t cold = 0;                  // 1 + index of the record of waiting work, 0 when there is none
   std::uint32_t slot = 0;                  // 1 + cache slot, 0 when there is none (and on the home)
   std::atomic<std::uint64_t> distance{0};  // what to add to a global address for a pointer to its byte
@@ -70,15 +75,17 @@ struct alignas(32) Line {
   std::uint8_t bias = 0;                   // how often it was taken away of late; see Runtime::quiesce
   std::uint8_t use = kUnused;              // what threads may be doing: what was granted since the last quiesce
   std::uint8_t lives = 0;                  // how often eviction passes it by; see Runtime::evict_some
+  std::atomic<std::uint8_t> visits{0};     // how often it was read in place since it was last here, or kHere
 
   enum Lives : std::uint8_t { kFetchedAhead = 128 };     // a bit: nobody has come for it yet
+  enum Visits : std::uint8_t { kHere = 255 };            // it has a slot, or something of this node waits for it
   enum Use : std::uint8_t { kUnused, kRead, kWritten };  // in the order of what it takes to end it
 
   [[nodiscard]] std::byte* byte_at(GlobalAddress address) const noexcept {
     return reinterpret_cast<std::byte*>(distance.load(std::memory_order_relaxed) + address.bits());
   }
 };
-static_assert(sizeof(Line) == 32);
+static_assert(sizeof(Line) == 32 && std::atomic<std::uint32_t>::is_always_lock_free);
 
 /// All that an inlined hit looks at: the line's distance if it may be used so, else 0. There is one for reads and one
 /// for writes of every 512 bytes, so that those of a cache of 64 MiB fit a second-level cache. A larger line has
@@ -88,8 +95,13 @@ inline constexpr unsigned kHotShift = 9;
 /// Where the arrays of hot words stand, so that a hit need not load it: in the middle of what a process has for its
 /// own, far from where the system puts things; room for 2048 nodes in each. A process has one pair of them, its first
 /// node's.
+#ifdef ATOLL_TSAN  // which keeps most addresses for itself: room for 12 nodes, in what it leaves to programs
+inline constexpr std::uint64_t kHotReadsAt = 0x0010'0000'0000;
+inline constexpr std::uint64_t kHotWritesAt = 0x0040'0000'0000;
+#else
 inline constexpr std::uint64_t kHotReadsAt = 0x2000'0000'0000;
 inline constexpr std::uint64_t kHotWritesAt = 0x4000'0000'0000;
+#endif
 
 /// A line together with its hot words: what threads may do with it.
 ///

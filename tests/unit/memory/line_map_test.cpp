@@ -24,11 +24,11 @@ class LineMapTest : public testing::TestWithParam<bool> {
   };
   std::vector<Page> memory = std::vector<Page>(kMemory / 4096);
   std::vector<coherence::DirEntry> directory = std::vector<coherence::DirEntry>(kMemory / kLine);
+  std::vector<detail::Line> lines = std::vector<detail::Line>(kMemory / kLine);
   LineMap map{1,
               kLine,
               {{1 << 20}, {kMemory}, {2 << 20}},
-              memory.front().bytes,
-              reinterpret_cast<std::byte*>(directory.data()),
+              {memory.front().bytes, reinterpret_cast<std::byte*>(directory.data()), lines.data()},
               GetParam(),
               true};
 };
@@ -206,8 +206,7 @@ TEST_P(LineMapTest, ASecondNodeHasNoWords) {
   LineMap second{1,
                  kLine,
                  {{1 << 20}, {kMemory}, {2 << 20}},
-                 memory.front().bytes,
-                 reinterpret_cast<std::byte*>(directory.data()),
+                 {memory.front().bytes, reinterpret_cast<std::byte*>(directory.data()), lines.data()},
                  GetParam(),
                  map.table().reads != nullptr};
   EXPECT_EQ(second.table().reads, nullptr);

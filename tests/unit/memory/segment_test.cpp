@@ -82,7 +82,7 @@ TEST(Segment, RefusesWhatIsNone) {
 TEST(Segment, RefusesHeadersThatContradictThemselves) {
   const std::vector<std::function<void(SegmentHeader&)>> damages = {
       [](SegmentHeader& h) { h.magic ^= 1; },
-      [](SegmentHeader& h) { h.version = 2; },
+      [](SegmentHeader& h) { ++h.version; },
       [](SegmentHeader& h) { h.line_bytes = 0; },
       [](SegmentHeader& h) { h.line_bytes = 500; },
       [](SegmentHeader& h) { h.nodes = 0; },
@@ -94,6 +94,7 @@ TEST(Segment, RefusesHeadersThatContradictThemselves) {
       [](SegmentHeader& h) { h.total_bytes += 4096; },
       [](SegmentHeader& h) { h.rings_offset += 4096; },
       [](SegmentHeader& h) { h.directory_offset = 0; },
+      [](SegmentHeader& h) { h.lines_offset += 64; },
       [](SegmentHeader& h) { h.cache_offset = UINT64_MAX - 4095; },
       [](SegmentHeader& h) { h.cache_bytes *= 1024; },
       [](SegmentHeader& h) { h.cache_bytes = UINT64_MAX; },

@@ -101,7 +101,6 @@ TEST(Threads, ThatAreToldReadAgain) {
   EXPECT_EQ(cluster[0].read(word).value(), 6u);
 }
 
-#ifndef ATOLL_TSAN  // under which there are no inlined hits
 TEST(Threads, OfTheFirstNodeOfAProcessHitInline) {
   LocalCluster cluster(1);
   const auto word = cluster[0].allocate<std::uint64_t>(1).value();
@@ -109,10 +108,11 @@ TEST(Threads, OfTheFirstNodeOfAProcessHitInline) {
   std::uint64_t seen = 0;
   ASSERT_TRUE(detail::read_hit(word.address().bits(), seen));
   EXPECT_EQ(seen, 5u);
+#ifndef ATOLL_TSAN  // under which all lines are fenced, and have no inlined writes
   EXPECT_TRUE(detail::write_hit(word.address().bits(), std::uint64_t{6}));
   EXPECT_EQ(cluster[0].read(word).value(), 6u);
-}
 #endif
+}
 
 /// An object of a thread that was there before the thread's first access and goes after its places were given up.
 struct Late {
