@@ -254,6 +254,8 @@ std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
     }
     victims.push_back(ref);
   }
+  // Lines that followed each other when they came often go together: then one message tells of several.
+  std::sort(victims.begin(), victims.end(), [](const LineRef& a, const LineRef& b) { return a.address < b.address; });
   if (!victims.empty() && !ATOLL_FAULT(evicted_without_quiesce)) quiesce_all(victims);
   std::uint32_t started = 0;
   for (const LineRef& ref : victims) {
