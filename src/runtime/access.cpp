@@ -21,6 +21,9 @@ constexpr std::uint32_t kVisitNs = 64;         // what a read in place costs mor
 constexpr std::uint32_t kMinVisits = 8, kMaxVisits = 250;
 constexpr std::size_t kMaxTasks = 32;  // lines of one call that are asked for together
 
+constexpr const char* kReadLocked =
+    "this thread holds a read lock on the line, and would have to wait for itself: take a write lock";
+
 /// What a code that the engine completes an operation with means for the caller.
 const char* explain(Errc code) noexcept {
   return code == Errc::kCacheFull ? "every cache slot is held by a lock: unlock some, or join with a larger cache" : "";
@@ -114,8 +117,10 @@ Status Runtime::run(ThreadState& thread, Task& task) {
   {
     base::MutexLock lock(mutex_);
     const LineRef ref = lines_->ref(task.address);
-    const bool here = (coherence::Protocol::permission(ref) & kWritable) != 0;
-    if (task.kind == OpKind::kAtomic && !here) counters_->atomic_misses.add();
+    if (task.kind == OpKind::kAtomic) {
+      if (would_wait_for_itself(thread, ref)) return {Errc::kWouldDeadlock, kReadLocked};
+      if ((coherence::Protocol::permission(ref) & kWritable) == 0) counters_->atomic_misses.add();
+    }
     protocol_.submit(ref, task);
     flush();
   }
@@ -131,6 +136,14 @@ const HeldLock* Runtime::lock_over(const ThreadState& thread, GlobalAddress addr
            address.bits() <= ((held.address.bits() + held.bytes - 1) | mask);
   });
   return found == thread.held.end() ? nullptr : &*found;
+}
+
+/// Must the thread not ask for permission to write? Its own read lock of the line would be in the way: another node
+/// that does the same would hold back its request for ever, and it the other's.
+bool Runtime::would_wait_for_itself(const ThreadState& thread, const LineRef& ref) const noexcept {
+  if (thread.held.empty() || (coherence::Protocol::permission(ref) & kWritable) != 0) return false;
+  const HeldLock* const held = lock_over(thread, ref.address);
+  return held != nullptr && held->mode == LockMode::kRead;
 }
 
 /// A thread whose slow reads follow each other is read ahead for: a window that doubles while it goes on and is closed
@@ -327,13 +340,14 @@ Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const s
         drives_.fetch_add(1, std::memory_order_relaxed);
         progress();
       }
+      const LineRef ref = lines_->ref(address);
+      if (would_wait_for_itself(thread, ref)) return {Errc::kWouldDeadlock, kReadLocked};
       if (Task* task = writes_->take(); task != nullptr) {
         task->address = address;
         task->bytes = bytes;
         task->thread = &thread;
         std::memcpy(task->buffer, from, bytes);
         thread.pending_writes.fetch_add(1, std::memory_order_relaxed);
-        const LineRef ref = lines_->ref(address);
         if ((coherence::Protocol::permission(ref) & kWritable) != 0) {
           detail::count_hits(*thread.slot, 1);
           found_here(*ref.line);

@@ -145,6 +145,7 @@ class Runtime final : private coherence::Env {
   // ---- access.cpp ----
   Status check_range(GlobalAddress address, std::uint64_t bytes) const noexcept;
   [[nodiscard]] const HeldLock* lock_over(const ThreadState& thread, GlobalAddress address) const noexcept;
+  [[nodiscard]] bool would_wait_for_itself(const ThreadState& thread, const LineRef& ref) const noexcept;
   Status run(ThreadState& thread, Task& task);
   Status fence_writes(ThreadState& thread);
   Status finish(ThreadState& thread, std::span<Task* const> tasks);

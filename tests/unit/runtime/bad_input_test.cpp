@@ -257,6 +257,27 @@ TEST(BadInput, LocksOfOneThreadThatExcludeEachOther) {
   }
 }
 
+/// Were they to wait for each other's locks, as an upgrade would, neither would ever go on.
+TEST(BadInput, WritingUnderAReadLockThatOthersMayHaveToo) {
+  LocalCluster cluster(3);
+  const auto word = cluster[2].allocate<std::uint64_t>(1, Placement::local()).value();
+  cluster.in_parallel([&](NodeId id) {
+    Node& node = cluster[id];
+    ASSERT_TRUE(node.register_atomic("nothing", [](std::span<std::byte>, std::span<const std::byte>) {}).ok());
+    for (int i = 0; i < 50; ++i) {
+      ASSERT_TRUE(node.read_lock(word.address(), 8).ok());
+      ASSERT_TRUE(node.barrier().ok());  // all have it
+      EXPECT_EQ(node.write(word, 1).code(), Errc::kWouldDeadlock);
+      EXPECT_EQ(node.fetch_add(word, 1).status().code(), Errc::kWouldDeadlock);
+      EXPECT_EQ(node.atomic(word.address(), 8, "nothing", {}).code(), Errc::kWouldDeadlock);
+      EXPECT_EQ(node.read(word).value(), 0u);
+      ASSERT_TRUE(node.barrier().ok());
+      ASSERT_TRUE(node.unlock(word.address(), 8).ok());
+    }
+  });
+  std::thread([&] { EXPECT_TRUE(cluster[0].write(word, 1, Consistency::kTso).ok()); }).join();
+}
+
 /// A second read lock of a thread needs no turn: were it to queue behind a writer who waits for the first, neither
 /// would ever go on.
 TEST(BadInput, ASecondReadLockDoesNotWaitBehindAWriter) {

@@ -141,21 +141,6 @@ TEST(Threads, MayUseTheNodeToTheVeryEnd) {
   EXPECT_EQ(cluster[1].read(word + 1).value(), 7u);
 }
 
-/// A read under a lock goes ahead of what others of the node have queued, but not of the thread's own write.
-TEST(Threads, SeeTheirOwnWriteUnderAReadLock) {
-  LocalCluster cluster(2);
-  const auto word = cluster[0].allocate<std::uint64_t>(1, Placement::local()).value();
-  for (std::uint64_t i = 1; i <= std::uint64_t(scaled(200)); ++i) {
-    std::thread([&] { ASSERT_EQ(cluster[0].read(word).value(), i - 1); }).join();  // the home shares the line again
-    std::thread([&] {
-      ASSERT_TRUE(cluster[1].read_lock(word.address(), 8).ok());
-      ASSERT_TRUE(cluster[1].write(word, i).ok());
-      ASSERT_EQ(cluster[1].read(word).value(), i);
-      ASSERT_TRUE(cluster[1].unlock(word.address(), 8).ok());
-    }).join();
-  }
-}
-
 TEST(Threads, AreToldApartInTheStatistics) {
   LocalCluster cluster(2);
   constexpr std::uint64_t kWords = 64 * 64 * 64;  // so many that the sample of the inlined hits is fair
