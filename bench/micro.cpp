@@ -90,7 +90,9 @@ class MicroRun {
     for (const CaseInfo& info : kCases) {
       const auto& wanted = settings.cases;
       const std::string name(info.name);
-      if (wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end()) cases_.push_back(name);
+      if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), name) == wanted.end()) continue;
+      cases_.push_back(name);
+      total_ += is_companion(name + kAsked) ? 2 : 1;
     }
   }
 
@@ -103,7 +105,7 @@ class MicroRun {
     if (!pair_cases.empty()) attempt([&] { run_pair_asked(pair_cases); });
     if (chosen("idle")) attempt([this] { run_idle(); });
     if (chosen("crowd")) {
-      Progress progress(done_++, int(cases_.size()));
+      Progress progress(done_, total_);
       attempt([&] { run_crowd("crowd", true, progress); });
       attempt([&] { run_crowd("crowd_asked", false, progress); });
     }
@@ -140,7 +142,6 @@ class MicroRun {
 
   void run_pair(const std::vector<std::string>& names) {
     for (Samples& samples : launch_pair(names, true)) samples_.push_back(std::move(samples));
-    done_ += int(names.size());
   }
 
   void run_pair_asked(const std::vector<std::string>& names) {
@@ -156,8 +157,14 @@ class MicroRun {
     options.read_in_place = read_in_place;
     options.memory_bytes = 256u << 20;
     options.cache_bytes = 192u << 20;  // all areas of node 1 at once: nothing is evicted
-    const nlohmann::json job = {{"group", "pair"},          {"cases", names},         {"repetitions", repetitions_},
-                                {"quick", settings_.quick}, {"total", cases_.size()}, {"bare", bare.get()}};
+    const nlohmann::json job = {{"group", "pair"},
+                                {"cases", names},
+                                {"repetitions", repetitions_},
+                                {"quick", settings_.quick},
+                                {"total", total_},
+                                {"bare", bare.get()},
+                                {"done", done_}};
+    done_ += int(names.size());
     std::vector<Samples> all;
     for (const nlohmann::json& result : cluster::run_job({"bench-node", kSuite}, kFewNodes, options, job)) {
       all.push_back(result.get<Samples>());
@@ -166,7 +173,7 @@ class MicroRun {
   }
 
   void run_idle() {
-    Progress progress(done_++, int(cases_.size()));
+    Progress progress(done_++, total_);
     progress.begin("idle");
     const nlohmann::json job = {{"group", "idle"}, {"seconds", 3.0}, {"repetitions", settings_.quick ? 1 : 2}};
     samples_.push_back(cluster::run_job({"bench-node", kSuite}, kManyNodes, idle_options(), job).at(0).get<Samples>());
@@ -193,6 +200,7 @@ class MicroRun {
   const int repetitions_;
   std::vector<std::string> cases_;
   std::vector<Samples> samples_;
+  int total_ = 0;  // cases, those that are asked included
   int done_ = 0;
   int code_ = 0;
   bool interrupted_ = false;
@@ -224,7 +232,7 @@ Pair::Pair(Node& joined, const nlohmann::json& job)
       cold(share("cold", 1, kFarWords)),
       word(share("word", 1, joined.line_bytes() / sizeof(std::uint64_t))),
       notes(share("notes", 1, joined.line_bytes() / sizeof(std::uint64_t))),
-      progress(0, job.at("total").get<int>()),
+      progress(job.at("done").get<int>(), job.at("total").get<int>()),
       bare_(job.at("bare").get<int>()) {}
 
 Area Pair::share(const char* name, NodeId home, std::uint64_t words) {
