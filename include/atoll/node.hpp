@@ -129,6 +129,15 @@ class Node {
     return write<T>(p.address(), value, consistency);
   }
 
+  /// Brings lines into this node's cache that will be read often, without waiting for them: up to half of the cache,
+  /// and not what others are writing. A hint that is never needed: reads bring a line by themselves when it proves
+  /// useful.
+  Status prefetch(GlobalAddress address, std::uint64_t bytes) noexcept;
+  template <typename T>
+  Status prefetch(global_ptr<T> p, std::uint64_t count = 1) noexcept {
+    return prefetch(p.address(), count * sizeof(T));
+  }
+
   // ---- atomics: sequentially consistent, `address` aligned to the type; a full fence ----
 
   template <AtomicWord T>

@@ -146,6 +146,15 @@ bool Runtime::would_wait_for_itself(const ThreadState& thread, const LineRef& re
   return held != nullptr && held->mode == LockMode::kRead;
 }
 
+/// Asks for a line that nobody waits for yet. False: it is here, or asked for.
+bool Runtime::fetch_ahead(GlobalAddress line) {
+  const LineRef ref = lines_->ref(line);
+  if (!protocol_.read_ahead(ref)) return false;
+  ref.line->lives = Line::kFetchedAhead | 1;  // not thrown out before it was used
+  counters_->read_ahead_lines.add();
+  return true;
+}
+
 /// A thread whose slow reads follow each other is read ahead for: a window that doubles while it goes on and is closed
 /// by the first read elsewhere, so that random readers pay nothing.
 void Runtime::read_ahead(ThreadState& thread, GlobalAddress first, std::uint64_t end) {
@@ -167,12 +176,7 @@ void Runtime::read_ahead(ThreadState& thread, GlobalAddress first, std::uint64_t
   const std::uint64_t limit = GlobalAddress::make(first.node(), 0).bits() + memory_bytes_[first.node()];
   std::uint64_t at = std::max(thread.asked_until, end);
   const std::uint64_t until = std::min(end + thread.window * line, limit);
-  for (; at < until && slots_->free_count() > wire::kMaxRun; at += line) {
-    const LineRef ref = lines_->ref(GlobalAddress(at));
-    if (!protocol_.read_ahead(ref)) continue;
-    ref.line->lives = Line::kFetchedAhead | 1;  // not thrown out before it was used
-    counters_->read_ahead_lines.add();
-  }
+  for (; at < until && slots_->free_count() > wire::kMaxRun; at += line) (void)fetch_ahead(GlobalAddress(at));
   thread.asked_until = at;
   thread.window = std::min(thread.window * 2, most);
 }
@@ -251,6 +255,27 @@ Status Runtime::read(GlobalAddress address, std::byte* into, std::uint64_t bytes
     address += std::int64_t(taken);
     into += taken;
     bytes -= taken;
+  }
+  return {};
+}
+
+Status Runtime::prefetch(GlobalAddress address, std::uint64_t bytes) {
+  if (const Status status = check_range(address, bytes); !status.ok()) return status;
+  if (bytes == 0 || address.node() == self_) return {};
+  if (is_dead(address.node())) return {Errc::kNodeDied, "the home of the address is gone", address.node()};
+  const std::uint64_t line = options_.line_bytes;
+  std::uint64_t at = address.bits() & ~(line - 1);
+  const std::uint64_t end = address.bits() + bytes;
+  std::uint32_t left = slots_->size() / 2;
+  bool room = true;
+  while (at < end && left > 0 && room) {  // a piece at a time: others want the engine too
+    base::MutexLock lock(mutex_);
+    for (const std::uint64_t until = std::min(at + kMaxTasks * line, end); at < until && left > 0 && room; at += line) {
+      if (slots_->free_count() <= wire::kMaxRun) room = evict_some(kMaxTasks) > 0;
+      if (slots_->free_count() > wire::kMaxRun && fetch_ahead(GlobalAddress(at))) --left;
+    }
+    flush();
+    if (fabric_->maybe_pending()) progress();
   }
   return {};
 }

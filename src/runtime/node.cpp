@@ -43,6 +43,10 @@ Status Node::read(GlobalAddress address, std::span<std::byte> into) noexcept {
 Status Node::write(GlobalAddress address, std::span<const std::byte> from, Consistency consistency) noexcept {
   return runtime_->write(address, from.data(), from.size(), consistency);
 }
+Status Node::prefetch(GlobalAddress address, std::uint64_t bytes) noexcept {
+  return runtime_->prefetch(address, bytes);
+}
+
 Status Node::read_slow(GlobalAddress address, void* into, std::size_t bytes) noexcept {
   return runtime_->read(address, static_cast<std::byte*>(into), bytes);
 }

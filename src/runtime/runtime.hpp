@@ -69,6 +69,7 @@ class Runtime final : private coherence::Env {
   Status free(GlobalAddress address);
   // access.cpp
   Status read(GlobalAddress address, std::byte* into, std::uint64_t bytes);
+  Status prefetch(GlobalAddress address, std::uint64_t bytes);
   Status write(GlobalAddress address, const std::byte* from, std::uint64_t bytes, Consistency consistency);
   Result<std::uint64_t> rmw(GlobalAddress address, std::size_t bytes, Action what, std::uint64_t operand,
                             std::uint64_t expected);
@@ -155,6 +156,7 @@ class Runtime final : private coherence::Env {
   Status read_missed(ThreadState& thread, GlobalAddress address, std::byte* into, std::uint64_t bytes,
                      std::uint64_t* taken);
   Status write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes);
+  bool fetch_ahead(GlobalAddress line) ATOLL_REQUIRES(mutex_);
   void read_ahead(ThreadState& thread, GlobalAddress first, std::uint64_t end) ATOLL_REQUIRES(mutex_);
   void abandon_writes(ThreadState& thread, Errc why);
   Status zero(GlobalAddress address, std::uint64_t bytes);

@@ -283,6 +283,10 @@ void Workload::scan(Worker& worker) {
   const std::uint32_t count = std::min(std::uint32_t(1 + worker.random.below(12)), lines - first);
   std::vector<std::byte> data(std::size_t(count) * line_bytes_);
   Object* const objects = &cold_[cold_starts_[home] + first];
+  if (worker.random.below(4) == 0) {
+    begin(worker, "prefetch", objects[0].address);
+    if (!end(worker, worker.node->prefetch(objects[0].address, data.size()))) return;
+  }
   begin(worker, "scan", objects[0].address);
   const Status status = worker.node->read(objects[0].address, bytes_of(data));
   if (!end(worker, status)) return;

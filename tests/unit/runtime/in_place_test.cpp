@@ -105,6 +105,33 @@ TEST_F(InPlace, ALineThatIsReadOftenIsFetched) {
   EXPECT_LE(in_place_reads(), 250u);
 }
 
+TEST_F(InPlace, WhatIsFetchedAheadIsHere) {
+  in_thread([&] {
+    ASSERT_TRUE(reader.prefetch(words, 64 * 64).ok());
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (home.stats().lines_sent < 64 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    for (std::int64_t i = 0; i < 64; ++i) ASSERT_EQ(reader.read(words + (i * 29 % 64) * 64).value(), 0u);
+  });
+  EXPECT_EQ(in_place_reads(), 0u);
+  EXPECT_EQ(reader.stats().read_ahead_lines, 64u);
+}
+
+TEST_F(InPlace, FetchingAheadKeepsToItsBounds) {
+  const auto many = home.allocate<std::uint64_t>(64 * 3000).value();
+  in_thread([&] {
+    ASSERT_TRUE(reader.prefetch(many, 64 * 3000).ok());  // of a cache of 1024 lines
+    EXPECT_EQ(reader.stats().read_ahead_lines, 512u);
+    EXPECT_EQ(reader.read(many + 64 * 2999).value(), 0u);
+    EXPECT_EQ(reader.prefetch(global_ptr<std::uint64_t>(), 1).code(), Errc::kNullAddress);
+    EXPECT_EQ(reader.prefetch(GlobalAddress::make(7, 8192), 1).code(), Errc::kBadAddress);
+    EXPECT_TRUE(reader.prefetch(words, 0).ok());
+  });
+  in_thread([&] { EXPECT_TRUE(home.prefetch(words, 64).ok()); });  // it has them anyway
+  EXPECT_EQ(home.stats().read_ahead_lines, 0u);
+  cluster.hub().kill(1);
+  in_thread([&] { EXPECT_EQ(reader.prefetch(words, 1).code(), Errc::kNodeDied); });
+}
+
 TEST_F(InPlace, WhoReadsOnIsReadAheadFor) {
   in_thread([&] {
     for (std::int64_t i = 0; i < 64 * 64; ++i) ASSERT_EQ(reader.read(words + i).value(), 0u);
