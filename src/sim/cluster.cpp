@@ -171,7 +171,7 @@ void Cluster::leave() {
 
 // ---- what must hold when nothing is under way ----
 
-void Cluster::audit() {
+void Cluster::audit(bool exact_sharers) {
   std::vector<Inspection> held;
   for (runtime::Runtime* runtime : runtimes_) held.push_back(runtime->inspect());
   // Copies by home and line.
@@ -189,7 +189,8 @@ void Cluster::audit() {
     }
   }
   for (NodeId home = 0; home < options_.nodes; ++home) {
-    for (std::size_t i = 0; i < held[home].homes.size(); ++i) audit_line(held[home].homes[i], copies[home][i]);
+    for (std::size_t i = 0; i < held[home].homes.size(); ++i)
+      audit_line(held[home].homes[i], copies[home][i], exact_sharers);
   }
 }
 
@@ -212,8 +213,8 @@ void Cluster::audit_node(NodeId node, const Inspection& held) const {
 }
 
 /// One line in all nodes: who may do what, and whether all that may be read is the same.
-void Cluster::audit_line(const Inspection::LineHere& home,
-                         const std::vector<const Inspection::LineHere*>& copies) const {
+void Cluster::audit_line(const Inspection::LineHere& home, const std::vector<const Inspection::LineHere*>& copies,
+                         bool exact_sharers) const {
   const DirEntry& entry = *home.directory;
   const auto wrong = [&](const std::string& what) {
     throw Failure(fmt::format("line {}: {}", home.address.to_string(), what), home.address);
@@ -231,7 +232,8 @@ void Cluster::audit_line(const Inspection::LineHere& home,
     const bool listed = (entry.sharers >> (node % 64) & 1) != 0;
     if (copy == nullptr) {
       if (entry.owner == node) wrong(fmt::format("the owner, node {}, does not have it", node));
-      continue;  // listed or not: who refused a try and then dropped its copy stays on the list until the next write
+      if (listed && exact_sharers) wrong(fmt::format("node {} is listed as a sharer and has no copy", node));
+      continue;
     }
     if (copy->lock != 0) wrong(fmt::format("it is locked at node {}, and nobody holds a lock", node));
     if (copy->state == CacheState::kDirty && entry.owner != node)
@@ -244,7 +246,9 @@ void Cluster::audit_line(const Inspection::LineHere& home,
       }
     }
   }
-  if (copies.empty() && entry.owner != kNoNode) wrong("the home knows an owner, and nobody has a copy");
+  if (copies.empty() && (entry.owner != kNoNode || (entry.sharers != 0 && exact_sharers))) {
+    wrong("the home lists copies, and there is none");
+  }
 }
 
 }  // namespace atoll::sim

@@ -52,7 +52,9 @@ class Cluster {
   [[nodiscard]] bool is_dead(NodeId node) const noexcept { return dead_[node]; }
   [[nodiscard]] bool any_dead() const noexcept { return any_dead_; }
   /// Throws Failure unless all that must hold when nothing is under way holds. REQUIRES: settled, no node was killed.
-  void audit();
+  /// `exact_sharers`: nobody has tried for a write lock. Who refuses a try and drops its copy before the home has all
+  /// answers stays on its list until the next write.
+  void audit(bool exact_sharers);
 
   [[nodiscard]] Machine& machine() noexcept { return machine_; }
   [[nodiscard]] Network& network() noexcept { return network_; }
@@ -64,7 +66,7 @@ class Cluster {
   void join(NodeId id);
   void audit_node(NodeId node, const runtime::Inspection& held) const;
   void audit_line(const runtime::Inspection::LineHere& home,
-                  const std::vector<const runtime::Inspection::LineHere*>& copies) const;
+                  const std::vector<const runtime::Inspection::LineHere*>& copies, bool exact_sharers) const;
 
   ClusterOptions options_;
   Machine machine_;

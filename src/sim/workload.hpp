@@ -98,6 +98,7 @@ class Workload {
   };
 
   void lay_out();
+  void audit();
   void run_phase(bool last);
   void finish_all();
   void work(Worker& worker, bool last);

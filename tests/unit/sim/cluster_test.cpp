@@ -51,7 +51,7 @@ History count_together(std::uint64_t seed) {
   }
   cluster.run();
   cluster.settle();
-  cluster.audit();
+  cluster.audit(true);
   history.end = cluster.machine().time();
   history.messages = cluster.network().messages();
   history.switches = cluster.machine().switches();
