@@ -181,20 +181,21 @@ void Runtime::read_ahead(ThreadState& thread, GlobalAddress first, std::uint64_t
   thread.window = std::min(thread.window * 2, most);
 }
 
-/// Can the line of this address be read at its home right now? That process can be reached, has the bytes, and nobody
-/// there is writing them. And this node has nothing of the line, not even a write that waits: it would not be seen
-/// there.
-bool Runtime::is_in_place(GlobalAddress address) const noexcept {
-  if (views_.empty() || address.node() == self_ || is_dead(address.node())) return false;
+/// Looks whether the line of this address can be read at its home right now: that process can be reached, has the
+/// bytes, and nobody there is writing them. And this node has nothing of the line, not even a write that waits: it
+/// would not be seen there.
+std::optional<Runtime::Glimpse> Runtime::look_home(GlobalAddress address) const noexcept {
+  if (views_.empty() || address.node() == self_ || is_dead(address.node())) return {};
   const HomeView& view = views_[address.node()];
-  if (view.memory == nullptr) return false;
-  const std::uint8_t visits =
-      detail::find_line(lines_->table(), address.bits())->visits.load(std::memory_order_acquire);
-  if (visits == Line::kHere && !ATOLL_FAULT(in_place_beside_queue)) return false;
+  if (view.memory == nullptr) return {};
+  const Line& record = *detail::find_line(lines_->table(), address.bits());
+  if (record.here.load(std::memory_order_acquire) && !ATOLL_FAULT(in_place_beside_queue)) return {};
   const Line& line = view.lines[address.offset() >> lines_->table().line_shift];
-  const bool locked = (line.lock.load(std::memory_order_acquire) & detail::kLockWriter) != 0;
-  return coherence::is_whole(line.version.load(std::memory_order_acquire)) &&
-         (!locked || ATOLL_FAULT(in_place_under_lock));
+  const std::uint32_t lock = line.lock.load(std::memory_order_acquire);
+  const std::uint32_t version = line.version.load(std::memory_order_acquire);
+  const bool locked = (lock & detail::kLockWriter) != 0 && !ATOLL_FAULT(in_place_under_lock);
+  if (locked || !coherence::is_whole(version)) return {};
+  return Glimpse{line, view.memory + address.offset(), lock, version};
 }
 
 /// A line that is not here is read where it lives: no message, no wait, and no copy that has to be found again when
@@ -203,38 +204,34 @@ bool Runtime::is_in_place(GlobalAddress address) const noexcept {
 ///
 /// A whole line costs the same here and there, so it is never fetched. A smaller part costs much more than a hit: the
 /// line is fetched when that has been paid as often as it makes up the price of fetching, which the thread has learned
-/// (so it never pays more than twice what would have been right); or when the thread reads on where it left off, which
+/// (so it pays about twice what would have been right, at worst); or when the thread reads on where it left off, which
 /// read_ahead serves better.
 bool Runtime::read_in_place(ThreadState& thread, GlobalAddress address, std::byte* into, std::uint32_t bytes) noexcept {
   if (views_.empty() || address.node() == self_) return false;
-  const std::uint32_t shift = lines_->table().line_shift;
-  Line& here = *detail::find_line(lines_->table(), address.bits());
-  std::uint8_t visits = here.visits.load(std::memory_order_acquire);
+  Line& record = *detail::find_line(lines_->table(), address.bits());
+  const std::uint8_t visits = record.visits.load(std::memory_order_relaxed);
   const bool part = bytes != options_.line_bytes;
   if (part) {
+    const std::uint32_t shift = lines_->table().line_shift;
     const std::uint64_t lines_on = (address.bits() >> shift) - ((thread.expected - 1) >> shift);
     if (lines_on == 1 || lines_on == 2 || visits >= thread.visits_per_fetch) return false;
   }
-  const HomeView& view = views_[address.node()];
-  if (view.lines == nullptr) return false;
-  const Line& line = view.lines[address.offset() >> shift];
-  const std::uint32_t lock = line.lock.load(std::memory_order_acquire);
-  const std::uint32_t version = line.version.load(std::memory_order_acquire);
-  if (!is_in_place(address)) return false;
+  const std::optional<Glimpse> home = look_home(address);
+  if (!home) return false;
   ATOLL_POINT();
-  const std::byte* const from = view.memory + address.offset();
   if (is_one_word(address.bits(), bytes)) {
-    copy_word(into, from, bytes);
+    copy_word(into, home->bytes, bytes);
   } else {
-    copy_bytes(into, from, bytes);
+    copy_bytes(into, home->bytes, bytes);
   }
   ATOLL_POINT();
   std::atomic_thread_fence(std::memory_order_acquire);
-  const bool same = line.version.load(std::memory_order_relaxed) == version &&
-                    ((line.lock.load(std::memory_order_relaxed) ^ lock) & detail::kLockWrites) == 0;
+  const bool same = home->line.version.load(std::memory_order_relaxed) == home->version &&
+                    ((home->line.lock.load(std::memory_order_relaxed) ^ home->lock) & detail::kLockWrites) == 0;
   if (!same && !ATOLL_FAULT(in_place_not_compared)) return false;
   if (part) {
-    here.visits.compare_exchange_weak(visits, std::uint8_t(visits + 1), std::memory_order_relaxed);
+    // No atomic instruction: it would wait for what was read, and hold up the reads that follow.
+    record.visits.store(std::uint8_t(visits + 1), std::memory_order_relaxed);
     thread.expected = address.bits() + bytes;
   }
   thread.reads_in_place.store(thread.reads_in_place.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -301,7 +298,7 @@ Status Runtime::read_missed(ThreadState& thread, GlobalAddress address, std::byt
     if (fabric_->maybe_pending()) progress();
     while (at < end && count < kMaxTasks) {
       const Piece piece = next_piece(at, std::uint64_t(end - at), options_.line_bytes);
-      if (at != address && piece.bytes == options_.line_bytes && is_in_place(at)) break;
+      if (at != address && piece.bytes == options_.line_bytes && look_home(at)) break;
       const LineRef ref = lines_->ref(at);
       Task* task = new (room + count * sizeof(Task))
           Task(OpKind::kRead, Action::kCopyOut, at, piece.bytes, into + (at - address), &thread);

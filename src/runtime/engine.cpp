@@ -88,8 +88,9 @@ void Runtime::drop_cold(const LineRef& ref) noexcept {
 /// later must find what was written before them.
 void Runtime::mark_here(const LineRef& ref) noexcept {
   const bool here = ref.line->slot != 0 || ref.line->cold != 0;
-  const bool marked = ref.line->visits.load(std::memory_order_relaxed) == Line::kHere;
-  if (here != marked) ref.line->visits.store(here ? Line::kHere : 0, std::memory_order_release);
+  if (here == ref.line->here.load(std::memory_order_relaxed)) return;
+  ref.line->here.store(here, std::memory_order_release);
+  ref.line->visits.store(0, std::memory_order_relaxed);
 }
 
 // ---- messages and data ----

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -150,7 +151,12 @@ class Runtime final : private coherence::Env {
   Status run(ThreadState& thread, Task& task);
   Status fence_writes(ThreadState& thread);
   Status finish(ThreadState& thread, std::span<Task* const> tasks);
-  [[nodiscard]] bool is_in_place(GlobalAddress address) const noexcept;
+  struct Glimpse {  // of a line at its home
+    const detail::Line& line;
+    const std::byte* bytes;
+    std::uint32_t lock, version;
+  };
+  [[nodiscard]] std::optional<Glimpse> look_home(GlobalAddress address) const noexcept;
   bool read_in_place(ThreadState& thread, GlobalAddress address, std::byte* into, std::uint32_t bytes) noexcept;
   static void learn_price(ThreadState& thread, Clock::duration time) noexcept;
   Status read_missed(ThreadState& thread, GlobalAddress address, std::byte* into, std::uint64_t bytes,
