@@ -17,7 +17,8 @@ namespace {
 
 struct RunArguments {
   unsigned nodes = 0;
-  std::string memory = "256M", cache = "64M", line = "512", consistency = "pso", read_in_place = "on";
+  std::string memory = "256M", cache = "64M", line = "512", consistency = "pso", read_in_place = "on",
+              write_at_home = "on";
   bool keep_going = false, no_prefix = false;
   double grace = 3.0;
 };
@@ -84,6 +85,7 @@ cluster::LaunchSpec make_spec(const RunArguments& arguments, std::vector<std::st
   spec.options.line_bytes = std::uint32_t(base::parse_bytes(arguments.line).value());
   spec.options.consistency = parse_consistency(arguments.consistency);
   spec.options.read_in_place = arguments.read_in_place == "on";
+  spec.options.write_at_home = arguments.write_at_home == "on";
   spec.prefix_output = !arguments.no_prefix;
   spec.keep_going = arguments.keep_going;
   spec.grace = std::chrono::milliseconds(std::int64_t(arguments.grace * 1000));
@@ -127,6 +129,11 @@ void add_run(CLI::App& app, const std::vector<std::string>& program) {
       ->check(CLI::IsMember({"pso", "tso", "sc"}));
   run->add_option("--read-in-place", arguments->read_in_place, "Read lines that are not cached at their home directly")
       ->envname("ATOLL_READ_IN_PLACE")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"on", "off"}));
+  run->add_option("--write-at-home", arguments->write_at_home,
+                  "Send small writes of lines that are not cached to their home")
+      ->envname("ATOLL_WRITE_AT_HOME")
       ->capture_default_str()
       ->check(CLI::IsMember({"on", "off"}));
   run->add_flag("--keep-going", arguments->keep_going, "Let the others go on when a node dies");

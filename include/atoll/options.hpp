@@ -23,11 +23,12 @@ struct Options {
   std::uint64_t cache_bytes = 64ull << 20;    // for copies of other nodes' lines
   std::uint32_t line_bytes = 512;             // 64 to 4096, a power of two; the same on every node
   Consistency consistency = Consistency::kPso;
-  std::uint32_t outstanding_writes = 4096;  // asynchronous writes under way before a writer waits
-  std::uint32_t spin_ns = 1000;             // how a thread waits: spin this long,
-  std::uint32_t yield_us = 100;             // then yield the CPU this long, then sleep
-  std::uint32_t read_ahead_lines = 128;     // the most that a sequential reader fetches ahead; 0: none
-  bool read_in_place = true;                // read lines that are not here at their home, where memory can be reached
+  std::uint32_t outstanding_writes = 512;  // asynchronous writes under way before a writer waits
+  std::uint32_t spin_ns = 1000;            // how a thread waits: spin this long,
+  std::uint32_t yield_us = 100;            // then yield the CPU this long, then sleep
+  std::uint32_t read_ahead_lines = 128;    // the most that a sequential reader fetches ahead; 0: none
+  bool write_at_home = true;               // small writes of lines that are not here are sent to the home
+  bool read_in_place = true;               // read lines that are not here at their home, where memory can be reached
   std::chrono::milliseconds join_timeout{30'000};
   std::chrono::milliseconds death_grace{1'000};  // a wait that a dead node may concern ends after this
 

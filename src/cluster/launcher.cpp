@@ -166,6 +166,7 @@ SpawnSpec Launcher::spawn_spec(NodeId node) const {
                        {"ATOLL_SPIN_NS", std::to_string(options.spin_ns)},
                        {"ATOLL_YIELD_US", std::to_string(options.yield_us)},
                        {"ATOLL_READ_AHEAD", std::to_string(options.read_ahead_lines)},
+                       {"ATOLL_WRITE_AT_HOME", options.write_at_home ? "on" : "off"},
                        {"ATOLL_READ_IN_PLACE", options.read_in_place ? "on" : "off"}};
   for (const auto& [name, value] : spec_.environment) spawn.environment[name] = value;
   spawn.environment["ATOLL_MASTER"] = master_.socket_name();

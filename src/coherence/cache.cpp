@@ -38,6 +38,7 @@ CacheEvent Protocol::classify_at_cache(const LineRef& ref, const Message& messag
     case Kind::kGrant: return CacheEvent::kGrant;
     case Kind::kRefused: return CacheEvent::kRefused;
     case Kind::kPutAck: return CacheEvent::kPutAck;
+    case Kind::kWritten: return CacheEvent::kWritten;
     case Kind::kInvalidate: return unless_locked(CacheEvent::kInvalidate);
     case Kind::kForwardShared: return unless_locked(CacheEvent::kForwardShared);
     case Kind::kForwardExclusive: return unless_locked(CacheEvent::kForwardExclusive);
@@ -45,6 +46,7 @@ CacheEvent Protocol::classify_at_cache(const LineRef& ref, const Message& messag
     case Kind::kGetShared:
     case Kind::kGetExclusive:
     case Kind::kUpgrade:
+    case Kind::kWriteHome:
     case Kind::kPutShared:
     case Kind::kPutDirty:
     case Kind::kInvalidateAck:
@@ -96,6 +98,7 @@ void Protocol::act(const LineRef& ref, CacheAction action, const Message& messag
       env_.send(ref, home, {Kind::kGetExclusive, message.is_try, self, self, own_slot});
       break;
     case CacheAction::kAskUpgrade: env_.send(ref, home, {Kind::kUpgrade, message.is_try, self, self, own_slot}); break;
+    case CacheAction::kAskWrite: env_.send_write(ref, *env_.cold(ref).away, message); break;
     case CacheAction::kHide: lower_access(ref, 0, false); break;
     case CacheAction::kWithdrawWrite: lower_access(ref, detail::kReadable, true); break;
     case CacheAction::kWithdrawAll: lower_access(ref, 0, true); break;
@@ -130,13 +133,15 @@ void Protocol::act(const LineRef& ref, CacheAction action, const Message& messag
     case CacheAction::kServe:
     case CacheAction::kServeReads: outcome.serve = true; break;
     case CacheAction::kRefuseTry: outcome.refuse_try = true; break;
+    case CacheAction::kFinishWrite: outcome.write_done = true; break;
+    case CacheAction::kTakeBackWrite: outcome.write_back = true; break;
   }
 }
 
 void Protocol::set_state(const LineRef& ref, CacheState state) {
   ref.line->state = std::uint8_t(state);
-  const bool needs_slot = state != CacheState::kInvalid;
-  if (needs_slot != (ref.line->slot != 0)) env_.broken(ref, "a line has a slot if and only if it is not invalid");
+  const bool needs_slot = state != CacheState::kInvalid && state != CacheState::kWritingHome;
+  if (needs_slot != (ref.line->slot != 0)) env_.broken(ref, "a line has a slot if and only if something of it is here");
   lower_access(ref, permission(ref), false);
 }
 

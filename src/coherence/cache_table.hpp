@@ -22,12 +22,14 @@ enum class CacheState : std::uint8_t {
   kSharedToDirty,         // asked for the permission alone; the copy is still valid
   kDirtyToInvalid,        // returned to the home; the copy still answers for it
   kLeftToInvalid,         // returned, and given away meanwhile; only the acknowledgement is missing
+  kWritingHome,           // a write was sent to the home; nothing of the line is here
   kCount,
 };
 
 enum class CacheEvent : std::uint8_t {
   kWantShared,        // a thread of this node wants to read
   kWantExclusive,     // a thread of this node wants to write
+  kWantWritten,       // a thread of this node wants one write done, wherever
   kEvict,             // the slot is needed
   kData,              // from the home: data and permission
   kOwnerData,         // from the owner: data
@@ -39,6 +41,7 @@ enum class CacheEvent : std::uint8_t {
   kTryHeld,           // the same for a try
   kRefused,           // from the home: the try failed
   kPutAck,            // from the home: the returned line has arrived
+  kWritten,           // from the home: the write is done
   kCount,
 };
 
@@ -47,6 +50,7 @@ enum class CacheAction : std::uint8_t {
   kAskShared,      // GetShared to the home
   kAskExclusive,   // GetExclusive to the home
   kAskUpgrade,     // Upgrade to the home
+  kAskWrite,       // WriteHome to the home
   kHide,           // threads of this node go through the queue from now on
   kWithdrawWrite,  // no thread of this node writes any more
   kWithdrawAll,    // no thread of this node reads or writes any more
@@ -62,6 +66,8 @@ enum class CacheAction : std::uint8_t {
   kServe,            // threads of this node waited for this
   kServeReads,       // reads queued before the answer may have it already
   kRefuseTry,        // the thread's try-lock fails
+  kFinishWrite,      // the thread's write is done
+  kTakeBackWrite,    // the thread's write is not done, and is the first to wait for the line
 };
 
 using CacheRow = Row<CacheState, CacheEvent, CacheAction>;
@@ -75,10 +81,12 @@ inline constexpr CacheRow kCacheRows[] = {
   // ---- Invalid ----
   {S::kInvalid, {E::kWantShared}, S::kInvalidToShared, {A::kAskShared}, "a read miss"},
   {S::kInvalid, {E::kWantExclusive}, S::kInvalidToDirty, {A::kAskExclusive}, "a write miss"},
+  {S::kInvalid, {E::kWantWritten}, S::kWritingHome, {A::kAskWrite}, "a write miss, of a line that is hardly used here"},
   {S::kInvalid, {E::kInvalidate}, S::kInvalid, {A::kAckInvalidate}, "the invalidation crossed our PutShared; the home counts on the answer"},
   {S::kInvalid, {E::kEvict}, "there is nothing to evict"},
   {S::kInvalid, {E::kData, E::kOwnerData, E::kGrant, E::kRefused, E::kPutAck}, "nothing was asked"},
   {S::kInvalid, {E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld}, "we own nothing; a return is acknowledged before the line is forgotten"},
+  {S::kInvalid, {E::kWritten}, "nothing was asked"},
 
   // ---- Shared ----
   {S::kShared, {E::kWantExclusive}, S::kSharedToDirty, {A::kHide, A::kAskUpgrade}, "the data is here; the permission is missing"},
@@ -89,6 +97,7 @@ inline constexpr CacheRow kCacheRows[] = {
   {S::kShared, {E::kWantShared}, "it can be read"},
   {S::kShared, {E::kData, E::kOwnerData, E::kGrant, E::kRefused, E::kPutAck}, "nothing was asked"},
   {S::kShared, {E::kForwardShared, E::kForwardExclusive}, "the home serves readers itself and invalidates sharers"},
+  {S::kShared, {E::kWantWritten, E::kWritten}, "what is here is written here"},
 
   // ---- Dirty ----
   {S::kDirty, {E::kEvict}, S::kDirtyToInvalid, {A::kWithdrawAll, A::kReturnDirty}, "the only copy: kept until the home has it"},
@@ -99,6 +108,7 @@ inline constexpr CacheRow kCacheRows[] = {
   {S::kDirty, {E::kWantShared, E::kWantExclusive}, "it can be written"},
   {S::kDirty, {E::kData, E::kOwnerData, E::kGrant, E::kRefused, E::kPutAck}, "nothing was asked"},
   {S::kDirty, {E::kInvalidate}, "the home recalls owners by a forward"},
+  {S::kDirty, {E::kWantWritten, E::kWritten}, "what is here is written here"},
 
   // ---- InvalidToShared: a copy was asked for ----
   {S::kInvalidToShared, {E::kData}, S::kShared, {A::kServe}, "one message there, one back"},
@@ -108,18 +118,21 @@ inline constexpr CacheRow kCacheRows[] = {
   {S::kInvalidToShared, {E::kRefused}, S::kInvalid, {A::kReleaseSlot, A::kRefuseTry}, "a lock elsewhere"},
   {S::kInvalidToShared, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kInvalidToShared, {E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kPutAck}, "we own nothing"},
+  {S::kInvalidToShared, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
 
   // ---- InvalidToSharedData: confirmed, waiting for the owner's data ----
   {S::kInvalidToSharedData, {E::kOwnerData}, S::kShared, {A::kServe}, "complete"},
   {S::kInvalidToSharedData, {E::kInvalidate}, S::kInvalidToSharedData, {A::kHold}, "for the copy that is on its way: used once, then given up"},
   {S::kInvalidToSharedData, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kInvalidToSharedData, {E::kData, E::kGrant, E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kRefused, E::kPutAck}, "granted already, and to read only"},
+  {S::kInvalidToSharedData, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
 
   // ---- InvalidToSharedGrant: the data is here, waiting for the home ----
   {S::kInvalidToSharedGrant, {E::kGrant}, S::kShared, {A::kServe}, "complete"},
   {S::kInvalidToSharedGrant, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kInvalidToSharedGrant, {E::kInvalidate}, "the home took our request, so it had every earlier answer; a later one follows its grant"},
   {S::kInvalidToSharedGrant, {E::kData, E::kOwnerData, E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kRefused, E::kPutAck}, "the owner has answered"},
+  {S::kInvalidToSharedGrant, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
 
   // ---- InvalidToDirty: the line was asked for ----
   {S::kInvalidToDirty, {E::kData}, S::kDirty, {A::kServe}, "one message there, one back"},
@@ -129,18 +142,21 @@ inline constexpr CacheRow kCacheRows[] = {
   {S::kInvalidToDirty, {E::kRefused}, S::kInvalid, {A::kReleaseSlot, A::kRefuseTry}, "a lock elsewhere"},
   {S::kInvalidToDirty, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kInvalidToDirty, {E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kPutAck}, "we own nothing yet"},
+  {S::kInvalidToDirty, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
 
   // ---- InvalidToDirtyData: confirmed, waiting for the owner's data ----
   {S::kInvalidToDirtyData, {E::kOwnerData}, S::kDirty, {A::kServe}, "complete"},
   {S::kInvalidToDirtyData, {E::kForwardShared, E::kForwardExclusive}, S::kInvalidToDirtyData, {A::kHold}, "the home names us owner already; answered when the data has come and was used once"},
   {S::kInvalidToDirtyData, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kInvalidToDirtyData, {E::kData, E::kGrant, E::kInvalidate, E::kHeld, E::kTryHeld, E::kRefused, E::kPutAck}, "granted already"},
+  {S::kInvalidToDirtyData, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
 
   // ---- InvalidToDirtyGrant: the data is here, waiting for the home ----
   {S::kInvalidToDirtyGrant, {E::kGrant}, S::kDirty, {A::kServe}, "complete"},
   {S::kInvalidToDirtyGrant, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kInvalidToDirtyGrant, {E::kInvalidate, E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld}, "the home names us owner only with its grant"},
   {S::kInvalidToDirtyGrant, {E::kData, E::kOwnerData, E::kRefused, E::kPutAck}, "the owner has answered"},
+  {S::kInvalidToDirtyGrant, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
 
   // ---- SharedToDirty: the permission was asked for ----
   {S::kSharedToDirty, {E::kGrant, E::kData}, S::kDirty, {A::kServe}, "alone now (with data where the home cannot tell sharers apart; it is what we have)"},
@@ -150,6 +166,7 @@ inline constexpr CacheRow kCacheRows[] = {
   {S::kSharedToDirty, {E::kRefused}, S::kShared, {A::kRefuseTry}, "a lock elsewhere; the copy is still good"},
   {S::kSharedToDirty, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kSharedToDirty, {E::kOwnerData, E::kForwardShared, E::kForwardExclusive, E::kPutAck}, "we are a sharer: there is no owner"},
+  {S::kSharedToDirty, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
 
   // ---- DirtyToInvalid: returned, not yet acknowledged ----
   {S::kDirtyToInvalid, {E::kPutAck}, S::kInvalid, {A::kReleaseSlot}, "the home has it"},
@@ -157,12 +174,21 @@ inline constexpr CacheRow kCacheRows[] = {
   {S::kDirtyToInvalid, {E::kForwardExclusive}, S::kLeftToInvalid, {A::kSendToRequester, A::kTransfer}, "the forward crossed our return; the copy is still here"},
   {S::kDirtyToInvalid, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kDirtyToInvalid, {E::kInvalidate, E::kHeld, E::kTryHeld, E::kData, E::kOwnerData, E::kGrant, E::kRefused}, "the home names us owner; a line that is evicted is not locked"},
+  {S::kDirtyToInvalid, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
 
   // ---- LeftToInvalid: given away while it was being returned ----
   {S::kLeftToInvalid, {E::kPutAck}, S::kInvalid, {A::kReleaseSlot}, "the home has seen the return"},
   {S::kLeftToInvalid, {E::kInvalidate}, S::kLeftToInvalid, {A::kAckInvalidate}, "the home counts us as a sharer until it sees the return"},
   {S::kLeftToInvalid, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kLeftToInvalid, {E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kData, E::kOwnerData, E::kGrant, E::kRefused}, "we own nothing and asked for nothing"},
+  {S::kLeftToInvalid, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
+
+  // ---- WritingHome: a write was sent to the home ----
+  {S::kWritingHome, {E::kWritten}, S::kInvalid, {A::kFinishWrite}, "one message there, one back, and the line is where it was"},
+  {S::kWritingHome, {E::kRefused}, S::kInvalid, {A::kTakeBackWrite}, "others have the line, or a lock: ask for it"},
+  {S::kWritingHome, {E::kInvalidate}, S::kWritingHome, {A::kAckInvalidate}, "meant for the copy that we dropped before"},
+  {S::kWritingHome, {E::kWantShared, E::kWantExclusive, E::kWantWritten, E::kEvict}, "threads wait in the queue; there is nothing to evict"},
+  {S::kWritingHome, {E::kData, E::kOwnerData, E::kGrant, E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kPutAck}, "we own nothing and asked for nothing"},
 #undef S
 #undef E
 #undef A

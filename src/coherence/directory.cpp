@@ -13,6 +13,12 @@ bool is_request(Kind kind) noexcept {
   return kind == Kind::kGetShared || kind == Kind::kGetExclusive || kind == Kind::kUpgrade;
 }
 
+/// A line that no thread of the home can hit cannot be locked by one without coming here, and need not be guarded
+/// against that: an atomic instruction per line would wait for the copy of the line before it.
+bool cannot_be_locked(const LineRef& ref) noexcept {
+  return ref.hot.access() == 0 && is_idle(ref.line->lock.load(std::memory_order_seq_cst));
+}
+
 }  // namespace
 
 /// How many nodes besides `but` and the home a message to all sharers would go to.
@@ -76,10 +82,7 @@ DirEvent Protocol::classify_request(const LineRef& ref, const Message& message, 
   }
   const bool exclusive = message.kind != Kind::kGetShared;
   if (local) return exclusive ? DirEvent::kLocalExclusive : DirEvent::kLocalShared;
-  // A line that no thread of the home can hit cannot be locked by one without coming here, and need not be guarded
-  // against that: an atomic instruction per line would wait for the copy of the line before it.
-  const bool unlockable = ref.hot.access() == 0 && is_idle(ref.line->lock.load(std::memory_order_seq_cst));
-  if (!unlockable && (entry.state == DirState::kUnshared || entry.state == DirState::kShared)) {
+  if (!cannot_be_locked(ref) && (entry.state == DirState::kUnshared || entry.state == DirState::kShared)) {
     // The bit first, so that no thread of the home takes the lock after we have looked.
     const std::uint32_t word = ref.line->lock.fetch_or(detail::kLockWaiters, std::memory_order_seq_cst);
     if (!lock_fits(word, exclusive)) return message.is_try ? DirEvent::kTryBlocked : DirEvent::kBlocked;
@@ -88,6 +91,19 @@ DirEvent Protocol::classify_request(const LineRef& ref, const Message& message, 
   if (entry.state == DirState::kShared && count_others(entry, message.requester) == 0) return DirEvent::kUpgradeSole;
   const bool has_copy = exact() && (entry.sharers & bit(message.requester)) != 0;
   return message.kind == Kind::kUpgrade && has_copy ? DirEvent::kUpgrade : DirEvent::kGetExclusive;
+}
+
+/// A write that a node sends to be done here: if a thread of the home could do it right now. Otherwise the node asks
+/// for the line as for any write, and nothing has to be remembered of this one.
+DirEvent Protocol::classify_write(const LineRef& ref) {
+  const Cold* cold = env_.find_cold(ref);
+  if (ref.directory->state != DirState::kUnshared || (cold != nullptr && !cold->requests.empty())) {
+    return DirEvent::kWriteElsewhere;
+  }
+  if (cannot_be_locked(ref)) return DirEvent::kWriteHome;
+  // The bit first, so that no thread of the home takes the lock after we have looked.
+  const std::uint32_t word = ref.line->lock.fetch_or(detail::kLockWaiters, std::memory_order_seq_cst);
+  return lock_fits(word, true) ? DirEvent::kWriteHome : DirEvent::kWriteElsewhere;
 }
 
 DirEvent Protocol::classify(const LineRef& ref, const Message& message, bool replayed, const char** why) {
@@ -101,6 +117,7 @@ DirEvent Protocol::classify(const LineRef& ref, const Message& message, bool rep
     case Kind::kUpgrade:
       if (is_owner && entry.state == DirState::kDirty) *why = "the owner asks for what it has";
       return classify_request(ref, message, replayed);
+    case Kind::kWriteHome: return classify_write(ref);
     case Kind::kPutShared:
       if (entry.state != DirState::kShared) return DirEvent::kPutShared;
       if (!is_sharer) *why = "a copy returned that was not given";
@@ -129,6 +146,7 @@ DirEvent Protocol::classify(const LineRef& ref, const Message& message, bool rep
     case Kind::kGrant:
     case Kind::kRefused:
     case Kind::kPutAck:
+    case Kind::kWritten:
     case Kind::kOwnerData:
     case Kind::kAllocate:
     case Kind::kAllocateReply:
@@ -262,6 +280,10 @@ void Protocol::act(const LineRef& ref, DirAction action, DirState before, const 
       break;
     case DirAction::kPutAck:
       if (message.kind == Kind::kPutDirty) env_.send(ref, message.from, {Kind::kPutAck, false, self, message.from, 0});
+      break;
+    case DirAction::kWrite:
+      env_.perform_for(ref, message);
+      env_.send(ref, message.from, {Kind::kWritten, false, self, message.from, 0});
       break;
   }
   if (outcome.serve || outcome.refuse_try) env_.cold(ref).local_queued = false;

@@ -30,6 +30,8 @@ enum class DirEvent : std::uint8_t {
   kLocalExclusive,  // a thread of the home wants to write
   kBlocked,         // any of the remote wishes, while a lock of the home forbids it
   kTryBlocked,      // a try, while a lock forbids it or the line is busy or awaited by others
+  kWriteHome,       // a node wants a write done here; the home has the line for itself, unlocked and awaited by nobody
+  kWriteElsewhere,  // the same, but it is not so
   kPutShared,       // a sharer dropped its copy; others remain
   kPutSharedLast,   // the last sharer dropped its copy
   kPutDirty,        // the owner returned the line
@@ -68,6 +70,7 @@ enum class DirAction : std::uint8_t {
   kDefer,             // put it into the line's queue, first come first served
   kRefuse,            // tell the sender that the try failed
   kPutAck,            // tell the sender that its line has arrived
+  kWrite,             // do the sender's write and tell it
 };
 
 using DirRow = Row<DirState, DirEvent, DirAction>;
@@ -84,6 +87,8 @@ inline constexpr DirRow kDirRows[] = {
   {S::kUnshared, {E::kLocalShared, E::kLocalExclusive}, S::kUnshared, {A::kServeLocal}, "the permission came back while the wish was queued"},
   {S::kUnshared, {E::kBlocked}, S::kUnshared, {A::kDefer}, "a lock of the home; the request waits its turn"},
   {S::kUnshared, {E::kTryBlocked}, S::kUnshared, {A::kRefuse}, "a try never waits"},
+  {S::kUnshared, {E::kWriteHome}, S::kUnshared, {A::kWrite, A::kHide}, "as a thread of the home would; hidden, so that we see whether such a thread comes before the next"},
+  {S::kUnshared, {E::kWriteElsewhere}, S::kUnshared, {A::kRefuse}, "a lock of the home, or others wait: the writer has to take its turn with them"},
   {S::kUnshared, {E::kPutDirtyStale}, S::kUnshared, {A::kPutAck}, "the return crossed a recall for the home, which was answered already"},
   {S::kUnshared, {E::kUpgrade, E::kUpgradeSole}, "an upgrade by a node without a copy is taken as GetExclusive"},
   {S::kUnshared, {E::kPutShared, E::kPutSharedLast, E::kPutDirty, E::kPutDirtyLast}, "nobody has a copy to return"},
@@ -98,6 +103,8 @@ inline constexpr DirRow kDirRows[] = {
   {S::kShared, {E::kLocalExclusive}, S::kSharedToUnshared, {A::kHide, A::kRemember, A::kInvalidateOthers}, "the home writes: every sharer goes"},
   {S::kShared, {E::kBlocked}, S::kShared, {A::kDefer}, "a lock of the home; the request waits its turn"},
   {S::kShared, {E::kTryBlocked}, S::kShared, {A::kRefuse}, "a try never waits"},
+  {S::kShared, {E::kWriteElsewhere}, S::kShared, {A::kRefuse}, "there are copies; the writer has to ask for the line"},
+  {S::kShared, {E::kWriteHome}, "the home does not have the line for itself"},
   {S::kShared, {E::kPutShared, E::kPutDirtyStale}, S::kShared, {A::kDropSharer, A::kPutAck}, "one reader less (PutAck goes to returned dirty lines only)"},
   {S::kShared, {E::kPutSharedLast, E::kPutDirtyLast}, S::kUnshared, {A::kDropSharer, A::kPutAck}, "the last reader is gone: the home may write again"},
   {S::kShared, {E::kPutDirty}, "there is no owner"},
@@ -111,12 +118,16 @@ inline constexpr DirRow kDirRows[] = {
   {S::kDirty, {E::kPutDirty}, S::kUnshared, {A::kClearOwner, A::kPutAck}, "the data was written to the home's memory before the message"},
   {S::kDirty, {E::kPutDirtyStale}, S::kDirty, {A::kPutAck}, "the return crossed a forward, which was answered already"},
   {S::kDirty, {E::kBlocked, E::kTryBlocked}, "the home holds no lock on a line that it does not have, so nobody waits here"},
+  {S::kDirty, {E::kWriteElsewhere}, S::kDirty, {A::kRefuse}, "the line is elsewhere; the writer has to ask for it"},
+  {S::kDirty, {E::kWriteHome}, "the home does not have the line for itself"},
   {S::kDirty, {E::kUpgrade, E::kUpgradeSole, E::kPutShared, E::kPutSharedLast, E::kPutDirtyLast}, "there are no sharers; a sharer's message comes before its acknowledgement"},
   {S::kDirty, {E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "nothing was asked"},
 
   // ---- SharedToUnshared: the home waits for its sharers ----
   {S::kSharedToUnshared, {E::kGetShared, E::kGetExclusive, E::kUpgrade}, S::kSharedToUnshared, {A::kDefer}, "one at a time"},
   {S::kSharedToUnshared, {E::kTryBlocked}, S::kSharedToUnshared, {A::kRefuse}, "busy: a try never waits"},
+  {S::kSharedToUnshared, {E::kWriteElsewhere}, S::kSharedToUnshared, {A::kRefuse}, "busy: the writer has to ask for the line"},
+  {S::kSharedToUnshared, {E::kWriteHome}, "the home does not have the line for itself"},
   {S::kSharedToUnshared, {E::kPutShared}, S::kSharedToUnshared, {}, "crossed the invalidation, which is acknowledged as well, or followed a refusal: at worst a sharer too many"},
   {S::kSharedToUnshared, {E::kAnswer}, S::kSharedToUnshared, {A::kTally}, "more to come"},
   {S::kSharedToUnshared, {E::kAllGone}, S::kUnshared, {A::kTally, A::kClearSharers, A::kServeLocal}, "nobody else has a copy: the home writes"},
@@ -128,6 +139,8 @@ inline constexpr DirRow kDirRows[] = {
   // ---- SharedToDirty: a requester waits for the other sharers ----
   {S::kSharedToDirty, {E::kGetShared, E::kGetExclusive, E::kUpgrade, E::kLocalShared, E::kLocalExclusive}, S::kSharedToDirty, {A::kDefer}, "one at a time"},
   {S::kSharedToDirty, {E::kTryBlocked}, S::kSharedToDirty, {A::kRefuse}, "busy: a try never waits"},
+  {S::kSharedToDirty, {E::kWriteElsewhere}, S::kSharedToDirty, {A::kRefuse}, "busy: the writer has to ask for the line"},
+  {S::kSharedToDirty, {E::kWriteHome}, "the home does not have the line for itself"},
   {S::kSharedToDirty, {E::kPutShared}, S::kSharedToDirty, {}, "crossed the invalidation, which is acknowledged as well, or followed a refusal: at worst a sharer too many"},
   {S::kSharedToDirty, {E::kAnswer}, S::kSharedToDirty, {A::kTally}, "more to come"},
   {S::kSharedToDirty, {E::kAllGone}, S::kDirty, {A::kTally, A::kClearSharers, A::kLogTransfer, A::kSetOwner, A::kAnswerPending}, "every other copy is gone: log, then grant"},
@@ -138,6 +151,8 @@ inline constexpr DirRow kDirRows[] = {
   // ---- DirtyToShared: a copy was asked of the owner ----
   {S::kDirtyToShared, {E::kGetShared, E::kGetExclusive, E::kLocalShared, E::kLocalExclusive}, S::kDirtyToShared, {A::kDefer}, "one at a time"},
   {S::kDirtyToShared, {E::kTryBlocked}, S::kDirtyToShared, {A::kRefuse}, "busy: a try never waits"},
+  {S::kDirtyToShared, {E::kWriteElsewhere}, S::kDirtyToShared, {A::kRefuse}, "busy: the writer has to ask for the line"},
+  {S::kDirtyToShared, {E::kWriteHome}, "the home does not have the line for itself"},
   {S::kDirtyToShared, {E::kPutDirty}, S::kDirtyToShared, {A::kDefer}, "the return crossed the forward; the owner answers that from the copy it still has"},
   {S::kDirtyToShared, {E::kPutDirtyStale}, "a return comes before the answer that makes it stale, and is deferred with it"},
   {S::kDirtyToShared, {E::kWriteBack}, S::kShared, {A::kOwnerToSharer, A::kAddSharer, A::kAnswerPending}, "the home's memory is current again; owner and requester read"},
@@ -147,6 +162,8 @@ inline constexpr DirRow kDirRows[] = {
   // ---- DirtyToDirty: the line was asked of the owner for another node ----
   {S::kDirtyToDirty, {E::kGetShared, E::kGetExclusive, E::kLocalShared, E::kLocalExclusive}, S::kDirtyToDirty, {A::kDefer}, "one at a time"},
   {S::kDirtyToDirty, {E::kTryBlocked}, S::kDirtyToDirty, {A::kRefuse}, "busy: a try never waits"},
+  {S::kDirtyToDirty, {E::kWriteElsewhere}, S::kDirtyToDirty, {A::kRefuse}, "busy: the writer has to ask for the line"},
+  {S::kDirtyToDirty, {E::kWriteHome}, "the home does not have the line for itself"},
   {S::kDirtyToDirty, {E::kPutDirty}, S::kDirtyToDirty, {A::kDefer}, "the return crossed the forward; the owner answers that from the copy it still has"},
   {S::kDirtyToDirty, {E::kPutDirtyStale}, "a return comes before the answer that makes it stale, and is deferred with it"},
   {S::kDirtyToDirty, {E::kTransfer}, S::kDirty, {A::kLogTransfer, A::kSetOwner, A::kAnswerPending}, "log, then confirm the new owner, who waits for this and for the data"},
@@ -157,6 +174,8 @@ inline constexpr DirRow kDirRows[] = {
   {S::kDirtyToUnshared, {E::kGetShared, E::kGetExclusive}, S::kDirtyToUnshared, {A::kDefer}, "one at a time"},
   {S::kDirtyToUnshared, {E::kLocalShared, E::kLocalExclusive}, "the home has one wish under way at a time, and this is it"},
   {S::kDirtyToUnshared, {E::kTryBlocked}, S::kDirtyToUnshared, {A::kRefuse}, "busy: a try never waits"},
+  {S::kDirtyToUnshared, {E::kWriteElsewhere}, S::kDirtyToUnshared, {A::kRefuse}, "busy: the writer has to ask for the line"},
+  {S::kDirtyToUnshared, {E::kWriteHome}, "the home does not have the line for itself"},
   {S::kDirtyToUnshared, {E::kPutDirty}, S::kDirtyToUnshared, {A::kDefer}, "the return crossed the recall; the owner answers that from the copy it still has"},
   {S::kDirtyToUnshared, {E::kPutDirtyStale}, "a return comes before the answer that makes it stale, and is deferred with it"},
   {S::kDirtyToUnshared, {E::kTransfer}, S::kUnshared, {A::kClearOwner, A::kServeLocal}, "the data stands in the home's memory"},

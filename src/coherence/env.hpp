@@ -26,6 +26,9 @@ class Env {
   /// Writes the line into its home's memory, then sends to the home.
   virtual void send_home(const LineRef& ref, const Message& message) = 0;
 
+  /// Sends a write that the home is asked to do, with its bytes.
+  virtual void send_write(const LineRef& ref, const Op& op, const Message& message) = 0;
+
   /// Returns when no thread of this node writes the line beyond what its access now allows, and what is read beyond it
   /// from now on is not believed.
   virtual void quiesce(const LineRef& ref) = 0;
@@ -37,6 +40,8 @@ class Env {
 
   /// Does a read, write or atomic on the line's data. The permission is there.
   virtual void perform(const LineRef& ref, Op& op) = 0;
+  /// At the home: does the write that came with the message, which is the one that is being received.
+  virtual void perform_for(const LineRef& ref, const Message& message) = 0;
   /// The operation is done (or a try refused); it is in no queue any more.
   virtual void complete(const LineRef& ref, Op& op, Errc result) = 0;
 

@@ -24,28 +24,29 @@ std::string_view to_string(DirState state) noexcept {
 }
 
 std::string_view to_string(DirEvent event) noexcept {
-  static constexpr std::array<std::string_view, 19> kNames = {
-      "GetShared",  "GetExclusive", "Upgrade",       "UpgradeSole", "LocalShared",  "LocalExclusive", "Blocked",
-      "TryBlocked", "PutShared",    "PutSharedLast", "PutDirty",    "PutDirtyLast", "PutDirtyStale",  "Answer",
-      "AllGone",    "SomeRefused",  "WriteBack",     "Transfer",    "OwnerRefused"};
+  static constexpr std::array<std::string_view, 21> kNames = {
+      "GetShared", "GetExclusive", "Upgrade",       "UpgradeSole",    "LocalShared", "LocalExclusive",
+      "Blocked",   "TryBlocked",   "WriteHome",     "WriteElsewhere", "PutShared",   "PutSharedLast",
+      "PutDirty",  "PutDirtyLast", "PutDirtyStale", "Answer",         "AllGone",     "SomeRefused",
+      "WriteBack", "Transfer",     "OwnerRefused"};
   static_assert(kNames.size() == std::size_t(DirEvent::kCount));
   return name(kNames, event);
 }
 
 std::string_view to_string(DirAction action) noexcept {
-  static constexpr std::array<std::string_view, 23> kNames = {
+  static constexpr std::array<std::string_view, 24> kNames = {
       "None",      "WithdrawWrite",    "WithdrawAll",   "Hide",
       "AddSharer", "DropSharer",       "ClearSharers",  "OwnerToSharer",
       "SetOwner",  "ClearOwner",       "LogTransfer",   "SendData",
       "Remember",  "InvalidateOthers", "ForwardShared", "ForwardExclusive",
       "Tally",     "AnswerPending",    "RefusePending", "ServeLocal",
-      "Defer",     "Refuse",           "PutAck"};
-  static_assert(kNames.size() == std::size_t(DirAction::kPutAck) + 1);
+      "Defer",     "Refuse",           "PutAck",        "Write"};
+  static_assert(kNames.size() == std::size_t(DirAction::kWrite) + 1);
   return name(kNames, action);
 }
 
 std::string_view to_string(CacheState state) noexcept {
-  static constexpr std::array<std::string_view, 12> kNames = {"Invalid",
+  static constexpr std::array<std::string_view, 13> kNames = {"Invalid",
                                                               "Shared",
                                                               "Dirty",
                                                               "InvalidToShared",
@@ -56,25 +57,27 @@ std::string_view to_string(CacheState state) noexcept {
                                                               "InvalidToDirtyGrant",
                                                               "SharedToDirty",
                                                               "DirtyToInvalid",
-                                                              "LeftToInvalid"};
+                                                              "LeftToInvalid",
+                                                              "WritingHome"};
   static_assert(kNames.size() == std::size_t(CacheState::kCount));
   return name(kNames, state);
 }
 
 std::string_view to_string(CacheEvent event) noexcept {
-  static constexpr std::array<std::string_view, 13> kNames = {
-      "WantShared",    "WantExclusive",    "Evict", "Data",    "OwnerData", "Grant", "Invalidate",
-      "ForwardShared", "ForwardExclusive", "Held",  "TryHeld", "Refused",   "PutAck"};
+  static constexpr std::array<std::string_view, 15> kNames = {
+      "WantShared",    "WantExclusive",    "WantWritten", "Evict",   "Data",    "OwnerData", "Grant",  "Invalidate",
+      "ForwardShared", "ForwardExclusive", "Held",        "TryHeld", "Refused", "PutAck",    "Written"};
   static_assert(kNames.size() == std::size_t(CacheEvent::kCount));
   return name(kNames, event);
 }
 
 std::string_view to_string(CacheAction action) noexcept {
-  static constexpr std::array<std::string_view, 19> kNames = {
-      "None",         "AskShared",   "AskExclusive", "AskUpgrade",    "Hide",     "WithdrawWrite",   "WithdrawAll",
-      "ReturnShared", "ReturnDirty", "ReleaseSlot",  "AckInvalidate", "Refuse",   "SendToRequester", "WriteBack",
-      "Transfer",     "Hold",        "Serve",        "ServeReads",    "RefuseTry"};
-  static_assert(kNames.size() == std::size_t(CacheAction::kRefuseTry) + 1);
+  static constexpr std::array<std::string_view, 22> kNames = {
+      "None",          "AskShared",       "AskExclusive", "AskUpgrade",   "AskWrite",    "Hide",
+      "WithdrawWrite", "WithdrawAll",     "ReturnShared", "ReturnDirty",  "ReleaseSlot", "AckInvalidate",
+      "Refuse",        "SendToRequester", "WriteBack",    "Transfer",     "Hold",        "Serve",
+      "ServeReads",    "RefuseTry",       "FinishWrite",  "TakeBackWrite"};
+  static_assert(kNames.size() == std::size_t(CacheAction::kTakeBackWrite) + 1);
   return name(kNames, action);
 }
 

@@ -69,6 +69,11 @@ void Protocol::submit(const LineRef& ref, Op& op) {
       env_.complete(ref, op, Errc::kOk);
       return;
     }
+    if (op.may_leave && found == nullptr && !ref.is_home() && ref.state() == CacheState::kInvalid) {
+      env_.cold(ref).away = &op;
+      after(ref, step(ref, CacheEvent::kWantWritten, Message{Kind::kWriteHome, false, env_.self(), env_.self(), 0}));
+      return;
+    }
     env_.cold(ref).memory.push(op);
     lower_access(ref, 0, false);  // nobody overtakes it by a hit, least of all its own thread
   } else {
@@ -116,8 +121,9 @@ bool Protocol::cancel(const LineRef& ref, Op& op) {
   Cold* cold = env_.find_cold(ref);
   if (cold == nullptr) return false;
   bool found = cold->memory.remove(op) || cold->locks.remove(op);
-  if (cold->trying == &op) {
-    cold->trying = nullptr;
+  for (Op** under_way : {&cold->trying, &cold->away}) {
+    if (*under_way != &op) continue;
+    *under_way = nullptr;
     found = true;
   }
   if (found) settle(ref);
@@ -244,8 +250,23 @@ void Protocol::refuse_trying(const LineRef& ref) {
   env_.complete(ref, *op, Errc::kRefused);
 }
 
+/// The home has answered the write that was sent to it.
+void Protocol::end_write_away(const LineRef& ref, bool done) {
+  Cold* cold = env_.find_cold(ref);
+  if (cold == nullptr || cold->away == nullptr) return;  // it was cancelled
+  Op* op = cold->away;
+  cold->away = nullptr;
+  op->may_leave = false;
+  if (done || ATOLL_FAULT(refused_write_dropped)) {
+    env_.complete(ref, *op, Errc::kOk);
+  } else {
+    cold->memory.push_front(*op);
+  }
+}
+
 /// What follows a step, once the state is set.
 void Protocol::after(const LineRef& ref, const Outcome& outcome) {
+  if (outcome.write_done || outcome.write_back) end_write_away(ref, outcome.write_done);
   if (outcome.refuse_try) refuse_trying(ref);
   if (outcome.serve) serve(ref, true);
   if (ref.is_home()) {

@@ -63,12 +63,15 @@ class Protocol {
   struct Outcome {  // what a step asks to be done after the state is set
     bool serve = false;
     bool refuse_try = false;
+    bool write_done = false;
+    bool write_back = false;
   };
 
   // protocol.cpp: the queues of this node's threads
   void submit_try(const LineRef& ref, Op& op);
   void serve(const LineRef& ref, bool granted);
   void refuse_trying(const LineRef& ref);
+  void end_write_away(const LineRef& ref, bool done);
   void after(const LineRef& ref, const Outcome& outcome);
   void settle(const LineRef& ref);
   [[nodiscard]] std::uint8_t wanted(const LineRef& ref, const Cold& cold) const noexcept;
@@ -79,6 +82,7 @@ class Protocol {
   void receive_at_home(const LineRef& ref, const Message& message);
   [[nodiscard]] DirEvent classify(const LineRef& ref, const Message& message, bool replayed, const char** why);
   [[nodiscard]] DirEvent classify_request(const LineRef& ref, const Message& message, bool replayed);
+  [[nodiscard]] DirEvent classify_write(const LineRef& ref);
   Outcome step(const LineRef& ref, DirEvent event, const Message& message);
   void act(const LineRef& ref, DirAction action, DirState before, const Message& message, Outcome& outcome);
   void invalidate_others(const LineRef& ref);

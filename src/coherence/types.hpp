@@ -56,6 +56,7 @@ struct Op {
   explicit Op(OpKind k) noexcept : kind(k) {}
   OpKind kind;
   bool under_lock = false;  // its thread holds a lock of the line
+  bool may_leave = false;   // a write that the home may do, if the line is not here
   Op* next = nullptr;
 };
 
@@ -64,6 +65,11 @@ class OpQueue {
  public:
   [[nodiscard]] bool empty() const noexcept { return head_ == nullptr; }
   [[nodiscard]] Op* front() const noexcept { return head_; }
+  void push_front(Op& op) noexcept {
+    op.next = head_;
+    if (head_ == nullptr) tail_ = &op;
+    head_ = &op;
+  }
   void push(Op& op) noexcept {
     op.next = nullptr;
     (head_ == nullptr ? head_ : tail_->next) = &op;
@@ -110,13 +116,15 @@ struct Cold {
   OpQueue memory;        // reads, writes, atomics: wait for a permission
   OpQueue locks;         // blocking locks: wait for a permission and for other locks
   Op* trying = nullptr;  // the try-lock whose request is under way
+  Op* away = nullptr;    // the write that the home was asked to do
   Message held;          // cache side: the home's message that a lock delays (there is at most one)
   bool has_held = false;
   bool local_queued = false;     // home side: a request of this node itself is queued or under way
   std::deque<Message> requests;  // home side: requests that wait their turn
 
   [[nodiscard]] bool idle() const noexcept {
-    return memory.empty() && locks.empty() && trying == nullptr && !has_held && !local_queued && requests.empty();
+    return memory.empty() && locks.empty() && trying == nullptr && away == nullptr && !has_held && !local_queued &&
+           requests.empty();
   }
 };
 

@@ -89,6 +89,11 @@ class World::NodeEnv final : public coherence::Env {
     send(ref, ref.home(), message);
   }
 
+  void send_write(const LineRef& ref, const Op& op, const Message& message) override {
+    if (op.kind != OpKind::kWrite) world_.fail("something else than a write was sent to the home");
+    send(ref, ref.home(), message);
+  }
+
   void quiesce(const LineRef& ref) override { mine(ref).lingering = access(ref); }
   bool take_slot(const LineRef& ref) override {
     if (ref.line->slot != 0) world_.fail("a slot was taken for a line that has one");
@@ -103,6 +108,7 @@ class World::NodeEnv final : public coherence::Env {
   void log_transfer(const LineRef& ref, NodeId owner) override { world_.logged_[index(ref)] = owner; }
 
   void perform(const LineRef& ref, Op& op) override;
+  void perform_for(const LineRef& ref, const Message& message) override;
   void complete(const LineRef& ref, Op& op, Errc result) override;
 
   void fault(const LineRef& ref, const Message& message, const char* why) override {
@@ -124,6 +130,7 @@ class World::NodeEnv final : public coherence::Env {
     return line;
   }
   void check_given(const LineRef& ref, NodeId to, const Message& message);
+  void write(unsigned line);
 
   World& world_;
   NodeId self_;
@@ -152,6 +159,8 @@ void World::NodeEnv::check_given(const LineRef& ref, NodeId to, const Message& m
     case Kind::kGetShared:
     case Kind::kGetExclusive:
     case Kind::kUpgrade:
+    case Kind::kWriteHome:
+    case Kind::kWritten:
     case Kind::kInvalidate:
     case Kind::kForwardShared:
     case Kind::kForwardExclusive:
@@ -176,7 +185,9 @@ void World::NodeEnv::check_given(const LineRef& ref, NodeId to, const Message& m
 
 void World::NodeEnv::perform(const LineRef& ref, Op& op) {
   const unsigned line = index(ref);
-  const ModelOp& mine_op = static_cast<const ModelOp&>(op);
+  ModelOp& mine_op = static_cast<ModelOp&>(op);
+  if (mine_op.performed) world_.fail(fmt::format("a {} of node {} was done twice", to_string(op.kind), self_));
+  mine_op.performed = true;
   if (!observe(ref).fresh) {
     world_.fail(fmt::format("a {} of node {} sees an old value of line {}", to_string(op.kind), self_, line));
   }
@@ -186,6 +197,28 @@ void World::NodeEnv::perform(const LineRef& ref, Op& op) {
     }
     return;
   }
+  write(line);
+}
+
+void World::NodeEnv::perform_for(const LineRef& ref, const Message& message) {
+  const unsigned line = index(ref);
+  if (!observe(ref).fresh)
+    world_.fail(fmt::format("a write for node {} to an old value of line {}", message.from, line));
+  if ((coherence::Protocol::permission(ref) & detail::kWritable) == 0) {
+    world_.fail(fmt::format("node {} writes line {} for node {} and must not", self_, line, message.from));
+  }
+  if ((ref.line->lock.load() & detail::kLockHeld) != 0) {
+    world_.fail(fmt::format("node {} writes line {} for node {} although it is locked", self_, line, message.from));
+  }
+  if (Op* op = world_.at(message.from, line).cold.away; op != nullptr) {
+    bool& performed = static_cast<ModelOp*>(op)->performed;
+    if (performed) world_.fail(fmt::format("a write of node {} to line {} was done twice", message.from, line));
+    performed = true;
+  }
+  write(line);
+}
+
+void World::NodeEnv::write(unsigned line) {
   for (unsigned node = 0; node < world_.options_.nodes; ++node) {
     if (node == self_) continue;
     if (world_.may_read(node, line)) {
@@ -202,7 +235,11 @@ void World::NodeEnv::complete(const LineRef& ref, Op& op, Errc result) {
   if (result != Errc::kOk && !(result == Errc::kRefused && is_try(op.kind))) {
     world_.fail("an operation that must wait was refused");
   }
+  if (result == Errc::kOk && !is_lock(op.kind) && !done.performed) {
+    world_.fail(fmt::format("a {} of node {} completed that was not done", to_string(op.kind), self_));
+  }
   done.pending = false;
+  done.performed = false;
   if (!is_lock(op.kind) || result != Errc::kOk) return;
   const bool exclusive = op.kind == OpKind::kWriteLock || op.kind == OpKind::kTryWriteLock;
   world_.thread(self_, done.thread).held[line] = exclusive ? Hold::kWrite : Hold::kRead;
@@ -259,6 +296,7 @@ void World::clear_line(unsigned node, unsigned line) {
   model.cold.memory = {};
   model.cold.locks = {};
   model.cold.trying = nullptr;
+  model.cold.away = nullptr;
   model.cold.has_held = false;
   model.cold.local_queued = false;
   model.cold.requests.clear();
@@ -272,8 +310,8 @@ void World::reset() {
     for (unsigned line = 0; line < options_.lines; ++line) clear_line(node, line);
   }
   for (ModelThread& t : threads_) {
-    t.blocking.pending = false;
-    for (ModelOp& write : t.writes) write.pending = false;
+    t.blocking.pending = t.blocking.performed = false;
+    for (ModelOp& write : t.writes) write.pending = write.performed = false;
     t.held = {};
   }
   for (auto& packets : channels_) packets.clear();
@@ -348,6 +386,9 @@ void World::enumerate_thread(unsigned node, unsigned index, std::vector<Step>& o
       add(StepKind::kOperation, line, OpKind::kRead);
     if ((options_.ops & kOpsWrite) != 0 && may_write && !t.writes[line].pending) {
       add(StepKind::kOperation, line, OpKind::kWrite);
+      const ModelLine& model = at(node, line);
+      const bool absent = !model.ref.is_home() && !model.has_cold && model.ref.state() == CacheState::kInvalid;
+      if ((options_.ops & kOpsLeave) != 0 && absent) add(StepKind::kWriteHome, line, OpKind::kWrite);
     }
     if ((options_.ops & kOpsAtomic) != 0 && may_write) add(StepKind::kOperation, line, OpKind::kAtomic);
     if (!may_lock || t.held[line] != Hold::kNone) continue;
@@ -368,7 +409,8 @@ bool World::apply(const Step& step) {
   const LineRef& ref = at(step.node, step.line).ref;
   switch (step.kind) {
     case StepKind::kDeliver: deliver(step.peer, step.node); break;
-    case StepKind::kOperation: operate(step); break;
+    case StepKind::kOperation:
+    case StepKind::kWriteHome: operate(step); break;
     case StepKind::kUnlock: unlock(step); break;
     case StepKind::kEvict: done = protocols_[step.node].evict(ref); break;
     case StepKind::kReadAhead: done = protocols_[step.node].read_ahead(ref); break;
@@ -397,7 +439,9 @@ void World::operate(const Step& step) {
   ModelOp& op = step.op == OpKind::kWrite ? t.writes[step.line] : t.blocking;
   op.kind = step.op;
   op.pending = true;
+  op.performed = false;
   op.under_lock = t.held[step.line] != Hold::kNone;
+  op.may_leave = step.kind == StepKind::kWriteHome;
   if (step.op != OpKind::kWrite) t.blocking_line = step.line;
   protocols_[step.node].submit(model.ref, op);
   if (hit && op.pending) fail("an access that the access byte allows was queued");

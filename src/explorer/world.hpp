@@ -28,9 +28,10 @@ enum OpsMask : std::uint32_t {
   kOpsLock = 8,
   kOpsTry = 16,
   kOpsEvict = 32,
-  kOpsCancel = 64,  // a blocked operation is taken back
-  kOpsAhead = 128,  // a copy is asked for that nobody waits for
-  kOpsAll = 63,     // those that an application asks for
+  kOpsCancel = 64,           // a blocked operation is taken back
+  kOpsAhead = 128,           // a copy is asked for that nobody waits for
+  kOpsLeave = 256,           // a write is sent to the home
+  kOpsAll = 63 | kOpsLeave,  // those that an application asks for
 };
 
 struct WorldOptions {
@@ -42,7 +43,7 @@ struct WorldOptions {
   const coherence::Tables* tables = nullptr;
 };
 
-enum class StepKind : std::uint8_t { kDeliver, kOperation, kUnlock, kCancel, kEvict, kReadAhead };
+enum class StepKind : std::uint8_t { kDeliver, kOperation, kUnlock, kCancel, kEvict, kReadAhead, kWriteHome };
 
 /// One thing that may happen next. `node` acts; `peer` is the sender of what is delivered.
 struct Step {
@@ -63,6 +64,7 @@ struct ModelOp : coherence::Op {
   std::uint8_t index = 0;  // within its node
   std::uint8_t thread = 0;
   bool pending = false;
+  bool performed = false;
 };
 
 enum class Hold : std::uint8_t { kNone, kRead, kWrite };

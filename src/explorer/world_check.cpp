@@ -84,6 +84,7 @@ void World::check_known(unsigned node, unsigned line) {
     case CacheState::kInvalidToShared:
     case CacheState::kInvalidToDirty:
     case CacheState::kLeftToInvalid:
+    case CacheState::kWritingHome:
     case CacheState::kCount: break;
     case CacheState::kShared:
     case CacheState::kSharedToDirty:

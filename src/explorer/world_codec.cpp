@@ -104,11 +104,12 @@ void World::encode_line(unsigned node, unsigned line, std::vector<std::uint8_t>&
   }
   if (!model.has_cold) return;
   const coherence::Cold& cold = model.cold;
-  out.push_back(
-      std::uint8_t((cold.has_held ? 1U : 0U) | (cold.local_queued ? 2U : 0U) | (cold.trying != nullptr ? 4U : 0U)));
+  out.push_back(std::uint8_t((cold.has_held ? 1U : 0U) | (cold.local_queued ? 2U : 0U) |
+                             (cold.trying != nullptr ? 4U : 0U) | (cold.away != nullptr ? 8U : 0U)));
   put_queue(cold.memory, out);
   put_queue(cold.locks, out);
   if (cold.trying != nullptr) out.push_back(static_cast<const ModelOp*>(cold.trying)->index);
+  if (cold.away != nullptr) out.push_back(static_cast<const ModelOp*>(cold.away)->index);
   if (cold.has_held) put_message(cold.held, out);
   if (!model.ref.is_home()) return;
   out.push_back(std::uint8_t(cold.requests.size()));
@@ -151,6 +152,7 @@ void World::decode_line(unsigned node, unsigned line, Cursor& in) {
   for (unsigned count = in.next(); count > 0; --count) model.cold.memory.push(op_at(node, in.next()));
   for (unsigned count = in.next(); count > 0; --count) model.cold.locks.push(op_at(node, in.next()));
   if ((parts & 4U) != 0) model.cold.trying = &op_at(node, in.next());
+  if ((parts & 8U) != 0) model.cold.away = &op_at(node, in.next());
   model.cold.local_queued = (parts & 2U) != 0;
   model.cold.has_held = (parts & 1U) != 0;
   if (model.cold.has_held) model.cold.held = in.message();
@@ -164,6 +166,7 @@ void World::encode_thread(const ModelThread& t, std::vector<std::uint8_t>& out) 
   unsigned bits = 0;
   for (unsigned line = 0; line < options_.lines; ++line) {
     bits |= (unsigned(t.held[line]) | (t.writes[line].pending ? 4U : 0U)) << (3 * line);
+    bits |= (t.writes[line].performed ? 64U : 0U) << line;  // by the home; we do not know yet
   }
   out.push_back(std::uint8_t(bits));
 }
@@ -180,6 +183,7 @@ void World::decode_thread(ModelThread& t, Cursor& in) {
     const unsigned mine = bits >> (3 * line);
     t.held[line] = Hold(mine & 3U);
     t.writes[line].pending = (mine & 4U) != 0;
+    t.writes[line].performed = (bits >> line & 64U) != 0;
   }
 }
 

@@ -14,6 +14,8 @@ std::string World::describe(const Step& step) const {
     }
     case StepKind::kOperation:
       return fmt::format("node {} thread {}: {} line {}", step.node, step.thread, to_string(step.op), step.line);
+    case StepKind::kWriteHome:
+      return fmt::format("node {} thread {}: write line {} at its home", step.node, step.thread, step.line);
     case StepKind::kUnlock: return fmt::format("node {} thread {}: unlock line {}", step.node, step.thread, step.line);
     case StepKind::kCancel:
       return fmt::format("node {} thread {}: takes back {} line {}", step.node, step.thread, to_string(step.op),

@@ -42,6 +42,8 @@ namespace atoll::lab {
   X(in_place_not_compared, "what was read in place is believed, whatever its home did meanwhile")       \
   X(in_place_under_lock, "a line is read in place while a writer of its home holds the lock")           \
   X(in_place_beside_queue, "a line is read in place while a write of this node waits for it")           \
+  X(refused_write_dropped, "a write that the home could not do is taken for done")                      \
+  X(small_write_cut, "the home does the first bytes of another node's write and no more")               \
   X(fence_does_not_wait, "a fence returns while writes are under way")                                  \
   X(atomic_before_writes, "an atomic does not wait for the thread's writes")                            \
   X(tso_does_not_wait, "a TSO write returns before it is done")                                         \

@@ -1,6 +1,7 @@
 // Reads, writes and atomics beyond the inlined hit.
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "runtime/bytes.hpp"
 #include "runtime/runtime.hpp"
@@ -16,10 +17,12 @@ namespace {
 
 constexpr std::uint32_t kHitsToCalm = 64;      // fenced hits that make up for a sixteenth of a line's bad name
 constexpr std::uint8_t kLivesOfUsedAgain = 8;  // looks for something to evict that a line survives which proved useful
-constexpr std::uint32_t kWritesPerLook = 8;    // asynchronous writes between two looks for messages
+constexpr std::uint32_t kWritesPerLook = 32;   // asynchronous writes between two looks for messages
+constexpr std::uint32_t kWritesGathered = 8;   // small writes that go out together, at most
 constexpr std::uint32_t kVisitNs = 64;         // what a read in place costs more than a hit
 constexpr std::uint32_t kMinVisits = 8, kMaxVisits = 250;
-constexpr std::size_t kMaxTasks = 32;  // lines of one call that are asked for together
+constexpr std::uint32_t kWritesPerFetch = 4;  // so many writes at the home cost what it costs to fetch the line
+constexpr std::size_t kMaxTasks = 32;         // lines of one call that are asked for together
 
 constexpr const char* kReadLocked =
     "this thread holds a read lock on the line, and would have to wait for itself: take a write lock";
@@ -32,7 +35,8 @@ const char* explain(Errc code) noexcept {
 /// A line that was hidden from the hit path, to see whether it is still used: it is. The first use of a line that was
 /// fetched ahead says nothing of the kind.
 void found_here(Line& line) noexcept {
-  line.lives = (line.lives & Line::kFetchedAhead) != 0 ? 0 : kLivesOfUsedAgain;
+  const std::uint8_t lives = (line.lives & Line::kFetchedAhead) != 0 ? 0 : kLivesOfUsedAgain;
+  line.lives = std::uint8_t((line.lives & Line::kContested) | lives);
 }
 
 /// One line's part of a range.
@@ -66,14 +70,8 @@ bool read_hit(const detail::LineTable& table, detail::ThreadSlot& slot, const Pi
 bool write_hit(const detail::LineTable& table, detail::ThreadSlot& slot, const Piece& piece,
                const std::byte* from) noexcept {
   Line& line = *detail::find_line(table, piece.address.bits());
-  const bool word = is_one_word(piece.address.bits(), piece.bytes);
-  return detail::write_line(slot, line, piece.address, [&](std::byte* data) {
-    if (word) {
-      copy_word(data, from, piece.bytes);
-    } else {
-      copy_in(line, data, from, piece.bytes);
-    }
-  });
+  return detail::write_line(slot, line, piece.address,
+                            [&](std::byte* data) { write_bytes(line, data, from, piece.address, piece.bytes); });
 }
 
 }  // namespace
@@ -150,7 +148,7 @@ bool Runtime::would_wait_for_itself(const ThreadState& thread, const LineRef& re
 bool Runtime::fetch_ahead(GlobalAddress line) {
   const LineRef ref = lines_->ref(line);
   if (!protocol_.read_ahead(ref)) return false;
-  ref.line->lives = Line::kFetchedAhead | 1;  // not thrown out before it was used
+  ref.line->lives = std::uint8_t((ref.line->lives & Line::kContested) | Line::kFetchedAhead | 1);  // not before its use
   counters_->read_ahead_lines.add();
   return true;
 }
@@ -350,8 +348,37 @@ void Runtime::count_write_hit(ThreadState& thread, GlobalAddress address) {
   calm(lines_->ref(address));
 }
 
+/// Is a write that misses better sent to the home, which does it there, than the line fetched for it? A small message
+/// each way against a line each way, now or later; but every further write costs as much again (and a thread that waits
+/// for each, as long as for the line). As with reads in place, the line is fetched when so much was spent on it; or at
+/// once when the thread writes on where it left off. What was spent does not count when threads of the home use the
+/// line as well: they would have taken it back. And a line that other nodes have is not to be written at the home.
+bool Runtime::is_worth_leaving(ThreadState& thread, const LineRef& ref, GlobalAddress address, std::uint32_t bytes,
+                               Consistency consistency) {
+  const std::uint32_t shift = lines_->table().line_shift;
+  const std::uint64_t lines_on = (address.bits() >> shift) - (thread.last_missed_write >> shift);
+  thread.last_missed_write = address.bits();
+  if (!options_.write_at_home || ref.is_home() || bytes > wire::SmallWrite::kMaxBytes) return false;
+  if (ref.state() != coherence::CacheState::kInvalid || ref.line->cold != 0) return false;
+  if (lines_on + 1 <= 2 || (ref.line->lives & Line::kContested) != 0) return false;
+  if ((address.offset() >> shift) > std::numeric_limits<std::uint32_t>::max()) return false;  // no room in Written
+  const std::uint32_t price = thread.visits_per_fetch;
+  const std::uint32_t spent = ref.line->visits.load(std::memory_order_relaxed);
+  if (spent >= price) return false;
+  const std::uint32_t cost = consistency == Consistency::kPso ? price / kWritesPerFetch : price;
+  ref.line->visits.store(std::uint8_t(std::min(spent + cost, kMaxVisits)), std::memory_order_relaxed);
+  return true;
+}
+
+/// May what was sent last wait for company? A small write may, up to a few, as long as the home has an answer to give
+/// to this node: when that comes, everything is flushed. So no write waits longer than a message there and back.
+bool Runtime::is_held_back(NodeId home) const noexcept {
+  return gathered_ > 0 && gathered_ < kWritesGathered && gathered_for_ == home && answers_due_[home] > gathered_;
+}
+
 /// A write that misses: copied, queued, and done in the background.
-Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes) {
+Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes,
+                             Consistency consistency) {
   const NodeId home = address.node();
   if (is_dead(home)) return {Errc::kNodeDied, "the home of the address is gone", home};
   while (true) {
@@ -368,6 +395,7 @@ Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const s
         task->address = address;
         task->bytes = bytes;
         task->thread = &thread;
+        task->may_leave = is_worth_leaving(thread, ref, address, bytes, consistency);
         std::memcpy(task->buffer, from, bytes);
         thread.pending_writes.fetch_add(1, std::memory_order_relaxed);
         if ((coherence::Protocol::permission(ref) & kWritable) != 0) {
@@ -377,7 +405,7 @@ Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const s
           counters_->write_misses.add();
         }
         protocol_.submit(ref, *task);
-        flush();
+        if (!is_held_back(ref.home())) flush();
         return {};
       }
     }
@@ -401,7 +429,8 @@ Status Runtime::write(GlobalAddress address, const std::byte* from, std::uint64_
       count_write_hit(thread, piece.address);
     } else {
       missed = true;
-      if (const Status status = write_missed(thread, address, from, piece.bytes); !status.ok()) return status;
+      if (const Status status = write_missed(thread, address, from, piece.bytes, consistency); !status.ok())
+        return status;
     }
     address += piece.bytes;
     from += piece.bytes;

@@ -69,4 +69,14 @@ inline void copy_in(detail::Line& line, std::byte* into, const std::byte* from, 
   if (!ATOLL_FAULT(version_not_taken)) coherence::end_write(line);
 }
 
+/// From the caller to the line, as one access.
+inline void write_bytes(detail::Line& line, std::byte* into, const std::byte* from, GlobalAddress address,
+                        std::size_t bytes) noexcept {
+  if (is_one_word(address.bits(), bytes)) {
+    copy_word(into, from, bytes);
+  } else {
+    copy_in(line, into, from, bytes);
+  }
+}
+
 }  // namespace atoll::runtime

@@ -1,6 +1,7 @@
 // The engine: what the coherence core asks of the node, and how messages are worked off.
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "base/check.hpp"
 #include "base/log.hpp"
@@ -24,6 +25,7 @@ constexpr std::uint8_t kBiasLimit = 16;            // from here on it is fenced
 constexpr std::uint32_t kEvictBatch = 64;          // one barrier for so many
 constexpr std::chrono::microseconds kStandBy{50};  // how long the service thread leaves the node to threads that wait:
 constexpr std::chrono::microseconds kLongStandBy{800};  // twice as long each time, as long as there are some
+constexpr std::chrono::microseconds kOftenEnough{10};   // threads that look for messages so often need no help
 
 /// Does a message of this kind take a permission from threads of the node that receives it?
 bool takes_away(Kind kind) noexcept {
@@ -88,14 +90,12 @@ void Runtime::drop_cold(const LineRef& ref) noexcept {
 /// later must find what was written before them.
 void Runtime::mark_here(const LineRef& ref) noexcept {
   const bool here = ref.line->slot != 0 || ref.line->cold != 0;
-  if (here == ref.line->here.load(std::memory_order_relaxed)) return;
-  ref.line->here.store(here, std::memory_order_release);
-  ref.line->visits.store(0, std::memory_order_relaxed);
+  if (here != ref.line->here.load(std::memory_order_relaxed)) ref.line->here.store(here, std::memory_order_release);
 }
 
 // ---- messages and data ----
 
-void Runtime::send(const LineRef& ref, NodeId to, const Message& message) {
+wire::Message Runtime::make_message(const LineRef& ref, const Message& message) {
   wire::Message out;
   out.epoch = epoch_;
   out.kind = message.kind;
@@ -107,7 +107,28 @@ void Runtime::send(const LineRef& ref, NodeId to, const Message& message) {
   out.slots[0] = message.slot;
   counters_->messages_sent.add();
   counters_->sent_by_kind[std::size_t(message.kind)].add();
+  return out;
+}
+
+void Runtime::send(const LineRef& ref, NodeId to, const Message& message) {
+  wire::Message out = make_message(ref, message);
+  if (message.kind == Kind::kWritten) {
+    out.slots[0] = std::uint32_t(ref.address.offset() / options_.line_bytes);
+    if (written_in_use_) out.flags |= wire::kInUse;
+  }
   fabric_->send(to, out);
+}
+
+void Runtime::send_write(const LineRef& ref, const coherence::Op& op, const Message& message) {
+  const Task& task = static_cast<const Task&>(op);
+  wire::Message out = make_message(ref, message);
+  out.argument = wire::pack({std::uint32_t(task.address - ref.address), task.bytes});
+  std::memcpy(out.slots.data(), task.buffer, task.bytes);
+  if (gathered_ > 0 && gathered_for_ != ref.home()) flush();
+  fabric_->send(ref.home(), out);
+  ++answers_due_[ref.home()];
+  ++gathered_;
+  gathered_for_ = ref.home();
 }
 
 void Runtime::send_line(const LineRef& ref, NodeId to, std::uint32_t slot, const Message& message) {
@@ -207,7 +228,8 @@ bool Runtime::take_slot(const LineRef& ref) {
     return false;
   }
   ref.line->slot = slot + 1;
-  ref.line->lives = 0;
+  ref.line->lives &= Line::kContested;
+  ref.line->visits.store(0, std::memory_order_relaxed);
   mark_here(ref);
   ref.hot.set_bytes(ref.address, segment_.cache() + std::uint64_t(slot) * options_.line_bytes);
   ATOLL_CHECK(ref.hot.has_bytes());
@@ -223,6 +245,7 @@ void Runtime::release_slot(const LineRef& ref) noexcept {
   const bool gone = ATOLL_FAULT(slot_not_released) || (ATOLL_FAULT(slot_reused_early) && returned);
   if (!gone) slots_->release(ref.line->slot - 1);
   ref.line->slot = 0;
+  ref.line->visits.store(0, std::memory_order_relaxed);
   mark_here(ref);
   counters_->cache_lines_used.set(slots_->used());
 }
@@ -249,7 +272,7 @@ std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
       continue;
     }
     if (!victims.empty() && victims.front().address == ref.address) break;  // once around
-    if ((ref.line->lives & ~Line::kFetchedAhead) != 0 && seen < most / 2) {
+    if ((ref.line->lives & Line::kLives) != 0 && seen < most / 2) {
       --ref.line->lives;
       continue;
     }
@@ -265,6 +288,7 @@ std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
     const bool dirty = ref.state() == coherence::CacheState::kDirty;
     if (!protocol_.evict(ref)) continue;  // a thread has locked it in between
     ++started;
+    ref.line->lives = 0;
     if (dirty) ++returning_;
     if (dirty && ATOLL_FAULT(slot_reused_early)) slots_->release(ref.line->slot - 1);
     (dirty ? counters_->evictions_dirty : counters_->evictions_clean).add();
@@ -316,13 +340,7 @@ void Runtime::perform(const LineRef& ref, coherence::Op& op) {
         while (!copy_out(*ref.line, bytes, task.buffer, task.bytes)) ATOLL_GIVE_WAY();
       }
       break;
-    case Action::kCopyIn:
-      if (is_one_word(task.address.bits(), task.bytes)) {
-        copy_word(bytes, task.buffer, task.bytes);
-      } else {
-        copy_in(*ref.line, bytes, task.buffer, task.bytes);
-      }
-      break;
+    case Action::kCopyIn: write_bytes(*ref.line, bytes, task.buffer, task.address, task.bytes); break;
     case Action::kAdd:
     case Action::kExchange:
     case Action::kCompareExchange: task.value = read_modify_write(bytes, task); break;
@@ -350,6 +368,15 @@ void Runtime::perform(const LineRef& ref, coherence::Op& op) {
       break;
     }
   }
+}
+
+/// The home's part of Runtime::is_worth_leaving: a write from elsewhere, done as by a thread of this node.
+void Runtime::perform_for(const LineRef& ref, const Message& /*message*/) {
+  const wire::SmallWrite write = wire::small_write(*received_);
+  const GlobalAddress at = ref.address + std::int64_t(write.offset);
+  written_in_use_ = ref.hot.access() != 0;
+  write_bytes(*ref.line, ref.hot.byte_at(at), reinterpret_cast<const std::byte*>(received_->slots.data()), at,
+              ATOLL_FAULT(small_write_cut) ? std::min(write.bytes, 8u) : write.bytes);
 }
 
 void Runtime::complete(const LineRef&, coherence::Op& op, Errc result) {
@@ -384,6 +411,7 @@ void Runtime::broken(const LineRef& ref, const char* what) {
 /// not for each thing.
 void Runtime::flush() {
   fabric_->flush();
+  gathered_ = 0;
   if (ATOLL_FAULT(last_one_told) && finished_.size() > 1) finished_.erase(finished_.begin(), finished_.end() - 1);
   for (ThreadState* thread : finished_) thread->notify();
   finished_.clear();
@@ -425,7 +453,17 @@ std::uint32_t Runtime::progress() {
 void Runtime::prefetch_for(const wire::Message& message) const {
   if (!wire::is_line_kind(message.kind)) return;
   const GlobalAddress address(message.line);
+  if (message.kind == Kind::kWritten) {
+    for (std::uint8_t i = 0; i < message.count; ++i) {
+      lines_->prefetch(wire::line_of(message, i, options_.line_bytes), 1);
+    }
+    return;
+  }
   lines_->prefetch(address, message.count);
+  if (message.kind == Kind::kWriteHome) {
+    __builtin_prefetch(segment_.memory() + address.offset() + wire::small_write(message).offset, 1);
+    return;
+  }
   if (address.node() != self_ || (message.kind != Kind::kGetShared && message.kind != Kind::kGetExclusive)) return;
   // Of a run only the beginning: the processor sees by itself how it goes on.
   const std::byte* data = segment_.memory() + address.offset();
@@ -443,12 +481,27 @@ void Runtime::dispatch(const wire::Message& message, NodeId from) {
     counters_->invalidations.add(message.count);
   }
   in_run_ = message.count > 1;
+  received_ = &message;
   for (std::uint8_t i = 0; i < message.count; ++i) {
-    const LineRef ref = lines_->ref(GlobalAddress(message.line) + std::int64_t(i) * options_.line_bytes);
-    protocol_.receive(ref, {message.kind, (message.flags & wire::kTry) != 0, from, message.requester,
-                            message.slots[ATOLL_FAULT(run_in_first_slot) ? 0 : i]});
+    const LineRef ref = lines_->ref(wire::line_of(message, i, options_.line_bytes));
+    note_demand(ref, message);
+    const std::uint32_t slot =
+        wire::has_slots(message.kind) ? message.slots[ATOLL_FAULT(run_in_first_slot) ? 0 : i] : 0;
+    protocol_.receive(ref, {message.kind, (message.flags & wire::kTry) != 0, from, message.requester, slot});
   }
   in_run_ = false;
+  received_ = nullptr;
+}
+
+/// What a message says of who else uses a line; see is_worth_leaving.
+void Runtime::note_demand(const LineRef& ref, const wire::Message& message) {
+  const bool taken = message.kind == Kind::kInvalidate || message.kind == Kind::kForwardExclusive;
+  const bool sent = !ref.is_home() && ref.state() == coherence::CacheState::kWritingHome;
+  const bool refused = sent && message.kind == Kind::kRefused;
+  const bool written = sent && message.kind == Kind::kWritten;
+  if (taken || refused) ref.line->lives |= Line::kContested;
+  if (refused || written) --answers_due_[ref.home()];
+  if (written && (message.flags & wire::kInUse) != 0) ref.line->visits.store(0, std::memory_order_relaxed);
 }
 
 /// A peer that breaks the protocol is heard no more; its waiting partners are told that it died.
@@ -468,7 +521,10 @@ void Runtime::serve_forever() {
   base::Backoff backoff(host_, options_.spin_ns, options_.yield_us, crowded);
   std::chrono::microseconds stand_by = kStandBy;
   while (!stopping_.load(std::memory_order_acquire)) {
-    if (waiters_.load(std::memory_order_relaxed) > sleepers_.load(std::memory_order_relaxed)) {
+    const std::uint32_t drives = drives_.load(std::memory_order_relaxed);
+    const bool driven = drives - drives_seen >= stand_by / kOftenEnough;
+    drives_seen = drives;
+    if (driven || waiters_.load(std::memory_order_relaxed) > sleepers_.load(std::memory_order_relaxed)) {
       // Threads that wait look for messages themselves, and may need the CPU that we would take.
       host_.sleep_for(stand_by);
       stand_by = std::min(2 * stand_by, kLongStandBy);
@@ -484,15 +540,8 @@ void Runtime::serve_forever() {
         continue;
       }
     }
-    if (backoff.pause()) {
-      const std::uint32_t drives = drives_.load(std::memory_order_relaxed);
-      if (drives == drives_seen) continue;
-      // Threads that wait drive the node themselves; look again a little later.
-      drives_seen = drives;
-      host_.sleep_for(kStandBy);
-    } else {
-      fabric_->wait(1000);
-    }
+    if (backoff.pause()) continue;
+    fabric_->wait(1000);
     backoff.reset();
   }
 }

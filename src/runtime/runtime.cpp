@@ -18,6 +18,7 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
       membership_(std::move(membership)),
       transport_(std::move(transport)),
       threads_(host),
+      answers_due_(membership_->count()),
       dead_(membership_->count()) {
   self_ = membership_->id();
   nodes_ = membership_->count();

@@ -50,7 +50,8 @@ class Present {
 /// node's progress while it waits; the service thread does so when nobody waits, and sleeps when there is nothing to
 /// do. Invariants:
 ///   1. Nothing waits while it holds the engine lock, but for threads that are inside an access (nanoseconds).
-///   2. Everything sent under the engine lock is flushed before it is released.
+///   2. Everything sent under the engine lock is flushed before it is released, but for a few small writes to a home
+///      that has an answer to give to an earlier one: its arrival flushes them (see is_held_back).
 class Runtime final : private coherence::Env {
  public:
   /// Throws Error.
@@ -101,16 +102,21 @@ class Runtime final : private coherence::Env {
   [[nodiscard]] coherence::Cold* find_cold(const LineRef& ref) noexcept override ATOLL_REQUIRES(mutex_);
   void drop_cold(const LineRef& ref) noexcept override ATOLL_REQUIRES(mutex_);
   void mark_here(const LineRef& ref) noexcept ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] wire::Message make_message(const LineRef& ref, const coherence::Message& message)
+      ATOLL_REQUIRES(mutex_);
   void send(const LineRef& ref, NodeId to, const coherence::Message& message) override ATOLL_REQUIRES(mutex_);
   void send_line(const LineRef& ref, NodeId to, std::uint32_t slot, const coherence::Message& message) override
       ATOLL_REQUIRES(mutex_);
   void send_home(const LineRef& ref, const coherence::Message& message) override ATOLL_REQUIRES(mutex_);
+  void send_write(const LineRef& ref, const coherence::Op& op, const coherence::Message& message) override
+      ATOLL_REQUIRES(mutex_);
   void quiesce(const LineRef& ref) override ATOLL_REQUIRES(mutex_);
   [[nodiscard]] bool take_slot(const LineRef& ref) override ATOLL_REQUIRES(mutex_);
   void release_slot(const LineRef& ref) noexcept override ATOLL_REQUIRES(mutex_);
   void log_transfer(const LineRef&, NodeId) override ATOLL_REQUIRES(mutex_) {
   }  // the log comes with recovery; the counter is kept
   void perform(const LineRef& ref, coherence::Op& op) override ATOLL_REQUIRES(mutex_);
+  void perform_for(const LineRef& ref, const coherence::Message& message) override ATOLL_REQUIRES(mutex_);
   void complete(const LineRef& ref, coherence::Op& op, Errc result) override ATOLL_REQUIRES(mutex_);
   void fault(const LineRef& ref, const coherence::Message& message, const char* why) override ATOLL_REQUIRES(mutex_);
   void broken(const LineRef& ref, const char* what) override ATOLL_REQUIRES(mutex_);
@@ -125,6 +131,7 @@ class Runtime final : private coherence::Env {
   void withdraw_for(std::span<const wire::Message> messages) ATOLL_REQUIRES(mutex_);
   void prefetch_for(const wire::Message& message) const;
   void dispatch(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
+  void note_demand(const LineRef& ref, const wire::Message& message) ATOLL_REQUIRES(mutex_);
   void cut_off(NodeId peer, const char* why) ATOLL_REQUIRES(mutex_);
   void call_home(NodeId to, wire::Message message) ATOLL_REQUIRES(mutex_);
   void serve_forever();
@@ -161,7 +168,11 @@ class Runtime final : private coherence::Env {
   static void learn_price(ThreadState& thread, Clock::duration time) noexcept;
   Status read_missed(ThreadState& thread, GlobalAddress address, std::byte* into, std::uint64_t bytes,
                      std::uint64_t* taken);
-  Status write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes);
+  [[nodiscard]] bool is_worth_leaving(ThreadState& thread, const LineRef& ref, GlobalAddress address,
+                                      std::uint32_t bytes, Consistency consistency) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] bool is_held_back(NodeId home) const noexcept ATOLL_REQUIRES(mutex_);
+  Status write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes,
+                      Consistency consistency);
   bool fetch_ahead(GlobalAddress line) ATOLL_REQUIRES(mutex_);
   void read_ahead(ThreadState& thread, GlobalAddress first, std::uint64_t end) ATOLL_REQUIRES(mutex_);
   void abandon_writes(ThreadState& thread, Errc why);
@@ -217,7 +228,12 @@ class Runtime final : private coherence::Env {
   std::vector<GlobalAddress> written_ ATOLL_GUARDED_BY(mutex_);  // scratch of quiesce_all
   std::vector<ThreadState*> finished_ ATOLL_GUARDED_BY(mutex_);  // whose operations were completed since the last flush
   bool evicting_ ATOLL_GUARDED_BY(mutex_) = false;
-  bool in_run_ ATOLL_GUARDED_BY(mutex_) = false;          // the message that is worked on names several lines
+  bool in_run_ ATOLL_GUARDED_BY(mutex_) = false;  // the message that is worked on names several lines
+  const wire::Message* received_ ATOLL_GUARDED_BY(mutex_) = nullptr;  // the message that is worked on
+  bool written_in_use_ ATOLL_GUARDED_BY(mutex_) = false;  // the line of the last perform_for was used by threads here
+  std::vector<std::uint32_t> answers_due_ ATOLL_GUARDED_BY(mutex_);  // per home: small writes that were sent there
+  std::uint32_t gathered_ ATOLL_GUARDED_BY(mutex_) = 0;              // of these, not flushed yet:
+  NodeId gathered_for_ ATOLL_GUARDED_BY(mutex_) = kNoNode;           // all for this one
   std::uint32_t returning_ ATOLL_GUARDED_BY(mutex_) = 0;  // dirty lines given back whose slots are not free yet
   std::uint32_t fruitless_ ATOLL_GUARDED_BY(mutex_) = 0;  // searches for a slot in a row that found none
   std::unordered_map<std::uint64_t, Call*> calls_ ATOLL_GUARDED_BY(mutex_);

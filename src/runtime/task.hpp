@@ -42,6 +42,7 @@ struct ThreadState {
   std::uint64_t expected = 0;
   std::uint64_t asked_until = 0;
   std::uint32_t window = 0;
+  std::uint64_t last_missed_write = 0;
   std::uint32_t fenced_hits = 0;
   std::uint32_t visits_per_fetch = 16;           // see Runtime::read_in_place
   std::atomic<std::uint64_t> reads_in_place{0};  // counted by the thread, read by anyone

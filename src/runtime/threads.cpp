@@ -136,6 +136,7 @@ ThreadState& ThreadRegistry::add(detail::ThreadSlot& slot) {
   state.write_error.store(0, std::memory_order_relaxed);
   state.held.clear();
   state.expected = state.asked_until = state.window = 0;
+  state.last_missed_write = 0;
   return state;
 }
 

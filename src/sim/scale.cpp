@@ -144,6 +144,7 @@ ScaleResult run_scale(ScaleCase what, const ScaleOptions& options) {
   wanted.node.cache_bytes = 4ull * kWorkingSet * kLineBytes;
   wanted.node.yield_us = 0;
   wanted.node.read_in_place = false;  // the nodes are machines of their own
+  wanted.node.write_at_home = false;  // of each line only the first access is done: it has to bring the line
   wanted.network = {options.latency_ns, options.latency_ns / 10, options.gbps, false, 0, options.message_cpu_ns};
   Cluster cluster(wanted);
   Shared shared{cluster, options, std::vector<GlobalAddress>(options.nodes), {}};

@@ -41,6 +41,7 @@ Plan draw(std::uint64_t seed, const Wishes& wishes) {
   node.yield_us = one_of<std::uint32_t>(random, {0, 0, 20});
   node.read_ahead_lines = one_of<std::uint32_t>(random, {0, 8, 128});
   node.read_in_place = one_of<bool>(random, {false, true});
+  node.write_at_home = one_of<bool>(random, {false, true, true});
   node.death_grace = std::chrono::milliseconds(200);
 
   NetworkOptions& network = cluster.network;
@@ -69,9 +70,8 @@ std::string to_string(const Plan& plan) {
   const auto& [cluster, workload] = plan;
   std::string text = fmt::format(
       "{} nodes of {} threads, lines of {} B, {}, {} outstanding writes, spin {} ns, yield {} us, read ahead {}, {}in "
-      "place; "
-      "network {} "
-      "ns + up to {} ns, {} Gbit/s, data {}, {} echoes, {} ns per message; {} operations, {} words in {} lines, {} "
+      "place, {}at home; network {} ns + up to {} ns, {} Gbit/s, data {}, {} echoes, {} ns per message; {} operations, "
+      "{} words in {} lines, {} "
       "blobs, {} "
       "locked, "
       "{} cold lines, think {} ns",
@@ -80,10 +80,10 @@ std::string to_string(const Plan& plan) {
       : cluster.node.consistency == Consistency::kTso ? "tso"
                                                       : "sc",
       cluster.node.outstanding_writes, cluster.node.spin_ns, cluster.node.yield_us, cluster.node.read_ahead_lines,
-      cluster.node.read_in_place ? "" : "not ", cluster.network.latency_ns, cluster.network.jitter_ns,
-      cluster.network.gbps, cluster.network.data_at_once ? "at once" : "in turn", cluster.network.echoes,
-      cluster.network.message_cpu_ns, workload.ops, workload.hot_words, workload.hot_lines, workload.blobs,
-      workload.locked, workload.cold_lines, workload.think_ns);
+      cluster.node.read_in_place ? "" : "not ", cluster.node.write_at_home ? "" : "not ", cluster.network.latency_ns,
+      cluster.network.jitter_ns, cluster.network.gbps, cluster.network.data_at_once ? "at once" : "in turn",
+      cluster.network.echoes, cluster.network.message_cpu_ns, workload.ops, workload.hot_words, workload.hot_lines,
+      workload.blobs, workload.locked, workload.cold_lines, workload.think_ns);
   if (workload.kill_after != 0) text += fmt::format(", a node dies after {}", workload.kill_after);
   return text;
 }

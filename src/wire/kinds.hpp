@@ -9,31 +9,33 @@
 namespace atoll::wire {
 
 // X(name, direction, meaning)
-#define ATOLL_MESSAGE_KINDS(X)                                                             \
-  X(GetShared, "requester to home", "a copy to read")                                      \
-  X(GetExclusive, "requester to home", "the line to write")                                \
-  X(Upgrade, "requester to home", "write permission for a copy that is already here")      \
-  X(PutShared, "sharer to home", "a read copy was dropped")                                \
-  X(PutDirty, "owner to home", "ownership returned; the data stands in the home's memory") \
-  X(Invalidate, "home to sharer", "drop your copy")                                        \
-  X(ForwardShared, "home to owner", "send a copy to the requester, keep one")              \
-  X(ForwardExclusive, "home to owner", "send the line to the requester, keep none")        \
-  X(Data, "home to requester", "the line stands in your slot, with the permission asked")  \
-  X(Grant, "home to requester", "the permission alone")                                    \
-  X(Refused, "home to requester", "a lock is in the way of your try")                      \
-  X(PutAck, "home to owner", "the returned line has arrived")                              \
-  X(InvalidateAck, "sharer to home", "the copy is gone")                                   \
-  X(InvalidateRefused, "sharer to home", "the copy is locked; a try is refused")           \
-  X(WriteBack, "owner to home", "downgraded; the data stands in the home's memory")        \
-  X(Transfer, "owner to home", "the line has gone to the requester")                       \
-  X(OwnerRefused, "owner to home", "the line is locked; a try is refused")                 \
-  X(OwnerData, "owner to requester", "the line stands in your slot; wait for the grant")   \
-  X(Allocate, "any to home", "memory of this size")                                        \
-  X(AllocateReply, "home to any", "its address, or an error")                              \
-  X(Free, "any to home", "this allocation is no longer used")                              \
-  X(FreeReply, "home to any", "done, or an error")                                         \
-  X(BarrierArrive, "any to node 0", "this node reached barrier number n")                  \
-  X(BarrierRelease, "node 0 to all", "everyone reached barrier number n")                  \
+#define ATOLL_MESSAGE_KINDS(X)                                                               \
+  X(GetShared, "requester to home", "a copy to read")                                        \
+  X(GetExclusive, "requester to home", "the line to write")                                  \
+  X(Upgrade, "requester to home", "write permission for a copy that is already here")        \
+  X(WriteHome, "requester to home", "do this write there, if nobody else has the line")      \
+  X(PutShared, "sharer to home", "a read copy was dropped")                                  \
+  X(PutDirty, "owner to home", "ownership returned; the data stands in the home's memory")   \
+  X(Invalidate, "home to sharer", "drop your copy")                                          \
+  X(ForwardShared, "home to owner", "send a copy to the requester, keep one")                \
+  X(ForwardExclusive, "home to owner", "send the line to the requester, keep none")          \
+  X(Data, "home to requester", "the line stands in your slot, with the permission asked")    \
+  X(Grant, "home to requester", "the permission alone")                                      \
+  X(Written, "home to requester", "your write is done")                                      \
+  X(Refused, "home to requester", "your try or write meets a lock, or others have the line") \
+  X(PutAck, "home to owner", "the returned line has arrived")                                \
+  X(InvalidateAck, "sharer to home", "the copy is gone")                                     \
+  X(InvalidateRefused, "sharer to home", "the copy is locked; a try is refused")             \
+  X(WriteBack, "owner to home", "downgraded; the data stands in the home's memory")          \
+  X(Transfer, "owner to home", "the line has gone to the requester")                         \
+  X(OwnerRefused, "owner to home", "the line is locked; a try is refused")                   \
+  X(OwnerData, "owner to requester", "the line stands in your slot; wait for the grant")     \
+  X(Allocate, "any to home", "memory of this size")                                          \
+  X(AllocateReply, "home to any", "its address, or an error")                                \
+  X(Free, "any to home", "this allocation is no longer used")                                \
+  X(FreeReply, "home to any", "done, or an error")                                           \
+  X(BarrierArrive, "any to node 0", "this node reached barrier number n")                    \
+  X(BarrierRelease, "node 0 to all", "everyone reached barrier number n")                    \
   X(Leaving, "any to all", "this node's program is done; it was in barrier number n last")
 
 enum class Kind : std::uint8_t {

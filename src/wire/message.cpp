@@ -59,6 +59,7 @@ HomeIs home_of(Kind kind) noexcept {
     case Kind::kGetShared:
     case Kind::kGetExclusive:
     case Kind::kUpgrade:
+    case Kind::kWriteHome:
     case Kind::kPutShared:
     case Kind::kPutDirty:
     case Kind::kInvalidateAck:
@@ -71,6 +72,7 @@ HomeIs home_of(Kind kind) noexcept {
     case Kind::kForwardExclusive:
     case Kind::kData:
     case Kind::kGrant:
+    case Kind::kWritten:
     case Kind::kRefused:
     case Kind::kPutAck: return HomeIs::kSender;
     case Kind::kOwnerData:
@@ -87,19 +89,37 @@ HomeIs home_of(Kind kind) noexcept {
   return HomeIs::kAnyone;
 }
 
+/// The two kinds that have no slots.
+const char* find_fault_of_write(const Message& m, const Limits& limits) noexcept {
+  if (m.kind == Kind::kWriteHome) {
+    const SmallWrite write = small_write(m);
+    if (m.count != 1) return "more than one write";
+    if (write.bytes == 0 || write.bytes > SmallWrite::kMaxBytes) return "a write of no or too many bytes";
+    return write.offset > limits.line_bytes || write.bytes > limits.line_bytes - write.offset
+               ? "a write beyond its line"
+               : nullptr;
+  }
+  const GlobalAddress first(m.line);
+  if (line_of(m, 0, limits.line_bytes) != first) return "the first line is not the first";
+  for (std::uint8_t i = 0; i < m.count; ++i) {
+    if (m.slots[i] >= limits.memory_bytes[first.node()] / limits.line_bytes) return "lines beyond the home's memory";
+  }
+  return nullptr;
+}
+
 const char* find_fault(const Message& m, NodeId from, const Limits& limits) noexcept {
   if (m.version != kVersion) return "another version of the protocol";
   if (m.kind == Kind::kNone || m.kind >= Kind::kCount) return "no such kind";
   if (m.from != from) return "not from whom it says";
   if (m.requester >= limits.nodes) return "no such requester";
-  if ((m.flags & ~(kTry | kExclusive)) != 0) return "unknown flags";
+  if ((m.flags & ~(kTry | kExclusive | kInUse)) != 0) return "unknown flags";
   if (!is_line_kind(m.kind)) return nullptr;
   if (m.count == 0 || m.count > kMaxRun) return "a run of no or too many lines";
   const GlobalAddress line(m.line);
   if (line.node() >= limits.nodes || line.kind() != GlobalAddress::Kind::kMemory) return "no such home";
   if (line.offset() % limits.line_bytes != 0) return "not the start of a line";
   const std::uint64_t memory = limits.memory_bytes[line.node()];
-  const std::uint64_t run = std::uint64_t(m.count) * limits.line_bytes;
+  const std::uint64_t run = std::uint64_t(m.kind == Kind::kWritten ? 1 : m.count) * limits.line_bytes;
   if (run > memory || line.offset() > memory - run) return "lines beyond the home's memory";
   switch (home_of(m.kind)) {
     case HomeIs::kReceiver:
@@ -113,8 +133,10 @@ const char* find_fault(const Message& m, NodeId from, const Limits& limits) noex
       break;
   }
   // Data goes to the slots of the requester: they must be its own, and it must be one that the sender can speak for.
-  const bool request = m.kind == Kind::kGetShared || m.kind == Kind::kGetExclusive || m.kind == Kind::kUpgrade;
+  const bool request = m.kind == Kind::kGetShared || m.kind == Kind::kGetExclusive || m.kind == Kind::kUpgrade ||
+                       m.kind == Kind::kWriteHome;
   if (request && m.requester != from) return "a request for somebody else";
+  if (!has_slots(m.kind)) return find_fault_of_write(m, limits);
   const bool forward = m.kind == Kind::kForwardShared || m.kind == Kind::kForwardExclusive;
   if (forward && m.requester == limits.self) return "a forward of what is here";
   for (std::uint8_t i = 0; i < m.count; ++i) {
@@ -132,9 +154,11 @@ Verdict judge(const Message& message, NodeId from, const Limits& limits, const c
 }
 
 bool continues(const Message& open, const Message& next, std::uint32_t line_bytes) noexcept {
-  return is_line_kind(next.kind) && open.kind == next.kind && open.flags == next.flags &&
-         open.requester == next.requester && open.count < kMaxRun && next.count == 1 &&
-         next.line == open.line + std::uint64_t(open.count) * line_bytes;
+  if (!is_line_kind(next.kind) || next.kind == Kind::kWriteHome || open.kind != next.kind || open.flags != next.flags ||
+      open.requester != next.requester || open.count >= kMaxRun || next.count != 1) {
+    return false;
+  }
+  return next.kind == Kind::kWritten || next.line == open.line + std::uint64_t(open.count) * line_bytes;
 }
 
 std::string to_string(const Message& m) {

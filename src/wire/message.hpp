@@ -17,10 +17,12 @@ inline constexpr std::uint8_t kMaxRun = 8;  // lines that one message may name
 enum Flags : std::uint8_t {
   kTry = 1,        // answer at once; a lock in the way means refusal
   kExclusive = 2,  // Data: the permission is to write (what was asked for, said again for readers of traces)
+  kInUse = 4,      // Written: threads of the home have used the line since the last write from elsewhere
 };
 
 /// A message. Line kinds name `count` consecutive lines from `line` on and a slot for each; the others use
-/// `argument` and `slots` as their own pages in docs/protocol.md say.
+/// `argument` and `slots` as their own pages in docs/protocol.md say. So do two of the line kinds, which need no slots:
+/// WriteHome has the write's bytes there, and Written the numbers of lines that need not be consecutive.
 struct Message {
   std::uint32_t sequence = 0;  // written last by the transport; a receiver waits for it
   std::uint32_t epoch = 0;     // of the membership; an old one is dropped
@@ -35,6 +37,33 @@ struct Message {
   std::array<std::uint32_t, kMaxRun> slots{};  // where in the requester's cache each line goes
 };
 static_assert(sizeof(Message) == 64 && alignof(Message) == 8);
+
+/// Does a message of this line kind name a slot for each line?
+[[nodiscard]] constexpr bool has_slots(Kind kind) noexcept {
+  return kind != Kind::kWriteHome && kind != Kind::kWritten;
+}
+
+/// A write that fits a WriteHome message.
+struct SmallWrite {
+  static constexpr std::uint32_t kMaxBytes = 32;
+  std::uint32_t offset = 0;  // in the line
+  std::uint32_t bytes = 0;
+};
+[[nodiscard]] constexpr std::uint64_t pack(SmallWrite write) noexcept {
+  return std::uint64_t(write.bytes) << 32 | write.offset;
+}
+[[nodiscard]] constexpr SmallWrite small_write(const Message& message) noexcept {
+  return {std::uint32_t(message.argument), std::uint32_t(message.argument >> 32)};
+}
+static_assert(sizeof(Message::slots) == SmallWrite::kMaxBytes);
+
+/// The i-th line that a message of a line kind names.
+[[nodiscard]] constexpr GlobalAddress line_of(const Message& message, std::uint32_t i,
+                                              std::uint32_t line_bytes) noexcept {
+  const GlobalAddress first(message.line);
+  if (message.kind != Kind::kWritten) return first + std::int64_t(i) * line_bytes;
+  return GlobalAddress::make(first.node(), std::uint64_t(message.slots[i]) * line_bytes);
+}
 
 /// What a receiver knows of the cluster when it judges a message.
 struct Limits {
@@ -53,7 +82,8 @@ enum class Verdict : std::uint8_t { kGood, kStale, kMalformed };
 /// home, and nobody asks in another's name.
 [[nodiscard]] Verdict judge(const Message& message, NodeId from, const Limits& limits, const char** why) noexcept;
 
-/// May `next` join `open` as its next line? Same kind, same everything, and the line that follows.
+/// May `next` join `open` as its next line? Same kind, same everything, and the line that follows (or any, where lines
+/// are named one by one).
 [[nodiscard]] bool continues(const Message& open, const Message& next, std::uint32_t line_bytes) noexcept;
 
 [[nodiscard]] std::string to_string(const Message& message);

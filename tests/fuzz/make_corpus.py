@@ -10,10 +10,10 @@ import struct
 import sys
 
 LINE = 512
-KINDS = ("GetShared GetExclusive Upgrade PutShared PutDirty Invalidate ForwardShared ForwardExclusive Data Grant "
-         "Refused PutAck InvalidateAck InvalidateRefused WriteBack Transfer OwnerRefused OwnerData Allocate "
+KINDS = ("GetShared GetExclusive Upgrade WriteHome PutShared PutDirty Invalidate ForwardShared ForwardExclusive Data Grant "
+         "Written Refused PutAck InvalidateAck InvalidateRefused WriteBack Transfer OwnerRefused OwnerData Allocate "
          "AllocateReply Free FreeReply BarrierArrive BarrierRelease Leaving").split()
-TO_HOME = ("GetShared GetExclusive Upgrade PutShared PutDirty InvalidateAck InvalidateRefused WriteBack Transfer "
+TO_HOME = ("GetShared GetExclusive Upgrade WriteHome PutShared PutDirty InvalidateAck InvalidateRefused WriteBack Transfer "
            "OwnerRefused").split()
 READ, WRITE, ATOMIC, READ_LOCK, WRITE_LOCK, TRY_READ, TRY_WRITE = range(7)
 
@@ -37,7 +37,8 @@ def wire_message():
         home = 0 if kind in TO_HOME else 1
         line = address(2 if kind == "OwnerData" else home, 8 * LINE)
         requester = 2 if kind.startswith("Forward") else 1
-        yield kind, head + message(kind, 1, requester, line)
+        yield kind, head + message(kind, 1, requester, line, slots=[8 if kind == "Written" else 0],
+                                   argument=8 << 32 if kind == "WriteHome" else 0)
     good = address(0, 8 * LINE)
     yield "a-run", head + message("GetShared", 1, 1, good, 8, [0, 0, 0, 0, 0, 0, 0, 0])
     yield "last-line", head + message("GetShared", 1, 1, address(0, (1 << 20) - LINE))
@@ -87,6 +88,9 @@ def protocol():
     yield "cache-try", at_cache + wants(TRY_WRITE) + said("Refused", 0, 1)
     yield "cache-evict", at_cache + wants(WRITE) + said("Data", 0, 1) + step(5) + said("PutAck", 0, 1)
     yield "cache-no-slot", at_cache + step(6) + wants(READ) + step(6, slot=4) + step(6, 1) + said("Data", 0, 1)
+    yield "home-written", at_home + said("WriteHome", 1, slot=8) + wants(READ_LOCK) + said("WriteHome", 2, slot=8) + UNLOCK
+    yield "cache-written", at_cache + wants(WRITE, flags=1) + wants(READ) + said("Written", 0, 1) + said("Data", 0, 1)
+    yield "cache-write-refused", at_cache + wants(WRITE, flags=1) + said("Refused", 0, 1) + said("Data", 0, 1)
     yield "nonsense", at_home + said("Transfer", 1) + said("GetShared", 1) + said("GetShared", 2)
 
 
@@ -107,6 +111,8 @@ def hostile_node():
                        sends("Leaving", 1, 1, argument=1))
     yield "locks", does(8) + sends("GetExclusive", 1, 1) + does(10) + does(9, home=1) + sends("Refused", 1, 0)
     yield "writes", does(1, home=1) + pause + sends("Data", 1, 0) + does(1, home=2) + sends("Data", 2, 0) + does(11)
+    yield "small-writes", (sends("WriteHome", 1, 1, slot=8) + does(1, home=1) + pause + sends("Written", 1, 0) +
+                           sends("Written", 1, 0, count=8) + does(1, home=2) + sends("Refused", 2, 0) + does(11))
     yield "raw", step(0) + message("GetShared", 1, 1, address(0, 8 * LINE)) + step(0) + bytes(64)
     yield "garbage", step(0) + bytes(range(64)) + does(0)
 

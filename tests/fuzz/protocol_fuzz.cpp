@@ -70,6 +70,10 @@ class World final : public coherence::Env {
     send(ref, ref.home(), message);
     ATOLL_FUZZ_CHECK(ref.line->slot != 0);
   }
+  void send_write(const LineRef& ref, const coherence::Op& op, const coherence::Message& message) override {
+    send(ref, ref.home(), message);
+    ATOLL_FUZZ_CHECK(op.kind == OpKind::kWrite && ref.line->slot == 0);
+  }
   void quiesce(const LineRef&) override {}
   bool take_slot(const LineRef& ref) override {
     ATOLL_FUZZ_CHECK(ref.line->slot == 0);
@@ -88,6 +92,11 @@ class World final : public coherence::Env {
   void perform(const LineRef& ref, coherence::Op& op) override {
     ATOLL_FUZZ_CHECK(!static_cast<FuzzOp&>(op).result);
     ATOLL_FUZZ_CHECK(ref.is_home() || ref.line->slot != 0);  // there are bytes to work on
+  }
+  void perform_for(const LineRef& ref, const coherence::Message& message) override {
+    ATOLL_FUZZ_CHECK(ref.is_home() && message.from != self_);
+    ATOLL_FUZZ_CHECK((coherence::Protocol::permission(ref) & detail::kWritable) != 0);
+    for (const Held& held : held_) ATOLL_FUZZ_CHECK(held.ref.line != ref.line);
   }
   void complete(const LineRef& ref, coherence::Op& op, Errc result) override {
     auto& done = static_cast<FuzzOp&>(op);
@@ -162,15 +171,16 @@ class World final : public coherence::Env {
       return;
     }
     for (std::uint8_t i = 0; i < message.count; ++i) {
-      const LineRef ref = ref_of(GlobalAddress(message.line) + std::int64_t(i) * kLineBytes);
-      protocol_.receive(
-          ref, {message.kind, (message.flags & wire::kTry) != 0, message.from, message.requester, message.slots[i]});
+      const LineRef ref = ref_of(wire::line_of(message, i, kLineBytes));
+      const std::uint32_t slot = wire::has_slots(message.kind) ? message.slots[i] : 0;
+      protocol_.receive(ref, {message.kind, (message.flags & wire::kTry) != 0, message.from, message.requester, slot});
     }
   }
 
   FuzzOp& submit(const Step& step, const LineRef& ref) {
     FuzzOp& op = *ops_.emplace_back(std::make_unique<FuzzOp>(OpKind(step.kind % 7), ref));
     for (const Held& held : held_) op.under_lock = op.under_lock || held.ref.line == ref.line;
+    op.may_leave = op.kind == OpKind::kWrite && step.flags % 2 == 1;
     protocol_.submit(ref, op);
     return op;
   }

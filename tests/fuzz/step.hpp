@@ -33,7 +33,7 @@ inline wire::Message message_of(const Step& step, NodeId nodes) {
   wire::Message m;
   m.epoch = 1;
   m.kind = wire::Kind(1 + step.kind % (wire::kKinds - 1));
-  m.flags = step.flags & 3;
+  m.flags = step.flags & 7;
   m.count = std::uint8_t(1 + (step.flags >> 4) % wire::kMaxRun);
   m.from = NodeId((step.who & 15) % nodes);
   m.requester = NodeId((step.who >> 4) % nodes);
@@ -42,6 +42,11 @@ inline wire::Message message_of(const Step& step, NodeId nodes) {
   m.argument = step.argument < 0xff00 ? step.argument : UINT64_MAX - (step.argument & 0xff);
   if (!wire::is_line_kind(m.kind)) m.line = step.slot;
   for (std::uint32_t i = 0; i < wire::kMaxRun; ++i) m.slots[i] = (step.slot + i) % (kSlots + 2);
+  if (m.kind == wire::Kind::kWriteHome) {
+    m.argument = wire::pack({step.argument % (kLineBytes + 1), step.slot % (wire::SmallWrite::kMaxBytes + 2u)});
+    m.count = 1;
+  }
+  if (m.kind == wire::Kind::kWritten) m.slots[0] = std::uint32_t(GlobalAddress(m.line).offset() / kLineBytes);
   return m;
 }
 

@@ -27,12 +27,16 @@ void check_good(const Message& m, NodeId from, const wire::Limits& limits) {
   if (!wire::is_line_kind(m.kind)) return;
   ATOLL_FUZZ_CHECK(m.count >= 1 && m.count <= wire::kMaxRun);
   for (std::uint64_t i = 0; i < m.count; ++i) {
-    const GlobalAddress line = GlobalAddress(m.line) + std::int64_t(i * limits.line_bytes);
+    const GlobalAddress line = wire::line_of(m, std::uint32_t(i), limits.line_bytes);
     ATOLL_FUZZ_CHECK(line.node() < limits.nodes && line.node() == GlobalAddress(m.line).node());
     ATOLL_FUZZ_CHECK(line.offset() % limits.line_bytes == 0);
     ATOLL_FUZZ_CHECK(line.offset() + limits.line_bytes <= limits.memory_bytes[line.node()]);
-    ATOLL_FUZZ_CHECK(m.slots[i] < limits.cache_slots[m.requester]);
+    ATOLL_FUZZ_CHECK(!wire::has_slots(m.kind) || m.slots[i] < limits.cache_slots[m.requester]);
   }
+  if (m.kind != Kind::kWriteHome) return;
+  const wire::SmallWrite write = wire::small_write(m);
+  ATOLL_FUZZ_CHECK(m.count == 1 && write.bytes >= 1 && write.bytes <= sizeof(m.slots));
+  ATOLL_FUZZ_CHECK(std::uint64_t{write.offset} + write.bytes <= limits.line_bytes);
 }
 
 }  // namespace

@@ -74,11 +74,15 @@ struct alignas(32) Line {
   std::uint8_t state = 0;                  // coherence::CacheState; unused on the home, which has the directory
   std::uint8_t bias = 0;                   // how often it was taken away of late; see Runtime::quiesce
   std::uint8_t use = kUnused;              // what threads may be doing: what was granted since the last quiesce
-  std::uint8_t lives = 0;                  // how often eviction passes it by; see Runtime::evict_some
-  std::atomic<std::uint8_t> visits{0};     // how often it was read in place since it was last here; a guess
+  std::uint8_t lives = 0;                  // how often eviction passes it by, and bits; see Runtime::evict_some
+  std::atomic<std::uint8_t> visits{0};     // what was spent on it at its home since it was last here; a guess
   std::atomic<bool> here{false};           // it has a slot, or something of this node waits for it
 
-  enum Lives : std::uint8_t { kFetchedAhead = 128 };     // a bit: nobody has come for it yet
+  enum Lives : std::uint8_t {
+    kLives = 63,         // the number
+    kContested = 64,     // others wanted it when this node had it or wrote it: the next write asks for the line
+    kFetchedAhead = 128  // nobody has come for it yet
+  };
   enum Use : std::uint8_t { kUnused, kRead, kWritten };  // in the order of what it takes to end it
 
   [[nodiscard]] std::byte* byte_at(GlobalAddress address) const noexcept {

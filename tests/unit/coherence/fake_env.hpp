@@ -50,6 +50,7 @@ class FakeEnv final : public Env {
     note(message, to, fmt::format(" with data for slot {}", slot));
   }
   void send_home(const LineRef&, const Message& message) override { note(message, 0, " with data"); }
+  void send_write(const LineRef&, const Op&, const Message& message) override { note(message, 0, " with the bytes"); }
   void quiesce(const LineRef&) override { did.emplace_back("quiesce"); }
   bool take_slot(const LineRef& ref) override {
     if (!slots_left) return false;
@@ -59,6 +60,9 @@ class FakeEnv final : public Env {
   void release_slot(const LineRef& ref) noexcept override { ref.line->slot = 0; }
   void log_transfer(const LineRef&, NodeId owner) override { did.push_back(fmt::format("log owner {}", owner)); }
   void perform(const LineRef&, Op& op) override { static_cast<TestOp&>(op).performed = true; }
+  void perform_for(const LineRef&, const Message& message) override {
+    did.push_back(fmt::format("write for {}", message.from));
+  }
   void complete(const LineRef&, Op& op, Errc result) override { static_cast<TestOp&>(op).result = result; }
   void fault(const LineRef&, const Message&, const char* why) override { faults.emplace_back(why); }
   void broken(const LineRef&, const char* what) override { breaks.emplace_back(what); }

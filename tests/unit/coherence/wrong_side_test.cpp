@@ -4,11 +4,12 @@
 namespace atoll::coherence {
 namespace {
 
-constexpr Kind kForHomes[] = {Kind::kGetShared,    Kind::kGetExclusive,     Kind::kUpgrade,   Kind::kPutShared,
-                              Kind::kPutDirty,     Kind::kInvalidateAck,    Kind::kWriteBack, Kind::kTransfer,
-                              Kind::kOwnerRefused, Kind::kInvalidateRefused};
-constexpr Kind kForCaches[] = {Kind::kInvalidate, Kind::kForwardShared, Kind::kForwardExclusive, Kind::kData,
-                               Kind::kGrant,      Kind::kRefused,       Kind::kPutAck,           Kind::kOwnerData};
+constexpr Kind kForHomes[] = {Kind::kGetShared,    Kind::kGetExclusive,      Kind::kUpgrade,   Kind::kPutShared,
+                              Kind::kPutDirty,     Kind::kInvalidateAck,     Kind::kWriteBack, Kind::kTransfer,
+                              Kind::kOwnerRefused, Kind::kInvalidateRefused, Kind::kWriteHome};
+constexpr Kind kForCaches[] = {Kind::kInvalidate, Kind::kForwardShared, Kind::kForwardExclusive,
+                               Kind::kData,       Kind::kGrant,         Kind::kRefused,
+                               Kind::kPutAck,     Kind::kOwnerData,     Kind::kWritten};
 constexpr Kind kForNeither[] = {Kind::kNone,           Kind::kAllocate,  Kind::kAllocateReply,
                                 Kind::kFree,           Kind::kFreeReply, Kind::kBarrierArrive,
                                 Kind::kBarrierRelease, Kind::kLeaving,   Kind::kCount};

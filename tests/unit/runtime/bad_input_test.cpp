@@ -309,8 +309,9 @@ TEST(BadInput, EverySlotOfTheCacheLocked) {
   EXPECT_EQ(node.write_lock(at(kSlots), 8).code(), Errc::kCacheFull);
   EXPECT_EQ(node.read(global_ptr<Word>(at(kSlots))).status().code(), Errc::kCacheFull);
   EXPECT_EQ(node.fetch_add(global_ptr<Word>(at(kSlots)), 1).status().code(), Errc::kCacheFull);
-  const Status wrote = node.write(global_ptr<Word>(at(kSlots)), 1);
+  const Status wrote = node.write(at(kSlots), std::vector<std::byte>(line));
   EXPECT_EQ(wrote.ok() ? node.fence().code() : wrote.code(), Errc::kCacheFull);
+  EXPECT_TRUE(node.write(global_ptr<Word>(at(kSlots + 2)), 1, Consistency::kTso).ok());  // the home does it: no slot
   const Status tried = node.try_write_lock(at(kSlots), 8);
   EXPECT_FALSE(tried.ok());
   // Local memory needs no slot.

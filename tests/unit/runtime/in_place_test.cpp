@@ -53,10 +53,7 @@ TEST_F(InPlace, WhatTheHomeHasTakesNoMessage) {
 }
 
 TEST_F(InPlace, WhatAnotherNodeOwnsIsAskedFor) {
-  in_thread([&] {
-    ASSERT_TRUE(other.write(words, 9).ok());
-    ASSERT_TRUE(other.fence().ok());
-  });
+  in_thread([&] { ASSERT_TRUE(other.fetch_add(words, 9).ok()); });
   EXPECT_EQ(read(), 9u);
   EXPECT_EQ(in_place_reads(), 0u);
   // From then on the home has it again, and the reader a copy: the next line is not its matter.

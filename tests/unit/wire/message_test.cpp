@@ -14,6 +14,8 @@
 namespace atoll::wire {
 namespace {
 
+using ::testing::HasSubstr;
+
 constexpr NodeId kSelf = 1;
 constexpr NodeId kFrom = 2;
 constexpr std::uint32_t kEpoch = 7;
@@ -42,6 +44,14 @@ std::string fault_of(const Message& message, NodeId from = kFrom) {
   return why == nullptr ? "" : why;
 }
 
+/// What is said of a good message with something changed.
+template <typename Change>
+std::string changed(Change change) {
+  Message m = good();
+  change(m);
+  return fault_of(m);
+}
+
 TEST(Judge, TakesWhatIsGood) {
   const char* why = nullptr;
   EXPECT_EQ(judge(good(), kFrom, kLimits, &why), Verdict::kGood);
@@ -51,12 +61,6 @@ TEST(Judge, TakesWhatIsGood) {
 }
 
 TEST(Judge, FindsEveryFault) {
-  using testing::HasSubstr;
-  const auto changed = [](auto&& change) {
-    Message m = good();
-    change(m);
-    return fault_of(m);
-  };
   EXPECT_THAT(changed([](Message& m) { m.version = 9; }), HasSubstr("version"));
   EXPECT_THAT(changed([](Message& m) { m.kind = Kind::kNone; }), HasSubstr("kind"));
   EXPECT_THAT(changed([](Message& m) { m.kind = Kind::kCount; }), HasSubstr("kind"));
@@ -93,6 +97,54 @@ TEST(Judge, FindsEveryFault) {
   EXPECT_EQ(changed([](Message& m) { m.slots[2] = kSlots[kFrom]; }), "");  // beyond the run: not looked at
 }
 
+TEST(Judge, SmallWritesAndTheirAnswers) {
+  const auto write = [](SmallWrite what) {
+    return changed([&](Message& m) {
+      m.kind = Kind::kWriteHome;
+      m.count = 1;
+      m.argument = pack(what);
+      m.slots.fill(UINT32_MAX);  // bytes, not slots
+    });
+  };
+  EXPECT_EQ(write({0, 1}), "");
+  EXPECT_EQ(write({kLine - 32, 32}), "");
+  EXPECT_THAT(write({0, 0}), HasSubstr("bytes"));
+  EXPECT_THAT(write({0, 33}), HasSubstr("bytes"));
+  EXPECT_THAT(write({kLine - 31, 32}), HasSubstr("beyond its line"));
+  EXPECT_THAT(write({UINT32_MAX, 8}), HasSubstr("beyond its line"));
+  EXPECT_THAT(changed([](Message& m) { m.kind = Kind::kWriteHome; }), HasSubstr("more than one"));
+  const auto written = [](std::uint32_t first, std::uint32_t second) {
+    return changed([&](Message& m) {
+      m.kind = Kind::kWritten;
+      m.line = GlobalAddress::make(kFrom, 4096).bits();
+      m.requester = kSelf;
+      m.slots[0] = first;
+      m.slots[1] = second;
+    });
+  };
+  const auto last = std::uint32_t(kMemory[kFrom] / kLine - 1);
+  EXPECT_EQ(written(4096 / kLine, last), "");
+  EXPECT_EQ(written(4096 / kLine, 0), "");
+  EXPECT_THAT(written(4096 / kLine, last + 1), HasSubstr("beyond"));
+  EXPECT_THAT(written(4096 / kLine + 1, last), HasSubstr("first"));
+}
+
+TEST(Continues, AnswersToSmallWritesWhateverTheirLinesAndTheWritesThemselvesNever) {
+  Message open;
+  open.kind = Kind::kWritten;
+  open.count = 1;
+  open.line = GlobalAddress::make(0, 4096).bits();
+  Message next = open;
+  next.line = GlobalAddress::make(0, 512).bits();
+  EXPECT_TRUE(continues(open, next, kLine));
+  next.flags = kInUse;
+  EXPECT_FALSE(continues(open, next, kLine));
+  open.kind = next.kind = Kind::kWriteHome;
+  next.flags = 0;
+  next.line = open.line + kLine;
+  EXPECT_FALSE(continues(open, next, kLine));
+}
+
 TEST(Judge, NothingOutOfRangeIsEverLetThrough) {
   const std::uint64_t seed = test::fresh_seed();
   SCOPED_TRACE(test::repeat_with(seed));
@@ -120,8 +172,15 @@ TEST(Judge, NothingOutOfRangeIsEverLetThrough) {
     ASSERT_TRUE(m.count >= 1 && m.count <= kMaxRun);
     ASSERT_EQ(line.kind(), GlobalAddress::Kind::kMemory);
     ASSERT_EQ(line.offset() % kLine, 0u);
-    ASSERT_LE(line.offset() + m.count * kLine, kMemory.at(line.node()));
-    for (int k = 0; k < m.count; ++k) ASSERT_LT(m.slots[std::size_t(k)], kSlots.at(m.requester));
+    for (std::uint32_t k = 0; k < m.count; ++k) {
+      ASSERT_LE(line_of(m, k, kLine).offset() + kLine, kMemory.at(line.node()));
+      if (has_slots(m.kind)) {
+        ASSERT_LT(m.slots[k], kSlots.at(m.requester));
+      }
+    }
+    if (m.kind == Kind::kWriteHome) {
+      ASSERT_LE(std::uint64_t{small_write(m).offset} + small_write(m).bytes, kLine);
+    }
     (void)to_string(m);
   }
   EXPECT_GT(taken, 0);
