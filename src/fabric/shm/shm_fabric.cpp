@@ -24,16 +24,27 @@ void ShmFabric::push(Peer& peer, const wire::Message& message) {
   if (!peer.overflow.empty() || !peer.out.push(message)) peer.overflow.push_back(message);
 }
 
+void ShmFabric::push_staged(Peer& peer) {
+  for (std::uint32_t i = 0; i < peer.staged_count; ++i) push(peer, peer.staged[i]);
+  peer.staged_count = 0;
+}
+
+/// What is not flushed may go out nevertheless, and does when more follows: the receiver can begin. Not so small
+/// writes, which nobody waits for: one by one, each costs both sides the transfer of a cache line that the other looks
+/// at.
 void ShmFabric::send(NodeId to, const wire::Message& message) {
   Peer& peer = peers_[to];
   if (peer.gone.load(std::memory_order_relaxed)) return;
-  if (peer.has_staged && wire::continues(peer.staged, message, line_bytes_)) {
-    peer.staged.slots[peer.staged.count++] = message.slots[0];
-    return;
+  if (peer.staged_count > 0) {
+    wire::Message& open = peer.staged[peer.staged_count - 1];
+    if (wire::continues(open, message, line_bytes_)) {
+      open.slots[open.count++] = message.slots[0];
+      return;
+    }
+    const bool gathers = open.kind == wire::Kind::kWriteHome && message.kind == wire::Kind::kWriteHome;
+    if (!gathers || peer.staged_count == kMaxGathered) push_staged(peer);
   }
-  if (peer.has_staged) push(peer, peer.staged);
-  peer.staged = message;
-  peer.has_staged = true;
+  peer.staged[peer.staged_count++] = message;
   if (!peer.sent) {
     peer.sent = true;
     touched_.push_back(to);
@@ -77,8 +88,7 @@ void ShmFabric::flush() {
   std::size_t kept = 0;
   for (const NodeId to : touched_) {
     Peer& peer = peers_[to];
-    if (peer.has_staged) push(peer, peer.staged);
-    peer.has_staged = false;
+    push_staged(peer);
     drain(peer);
     ring_doorbell(peer);
     peer.sent = !peer.overflow.empty();
@@ -129,7 +139,7 @@ void ShmFabric::wake_self() noexcept {
 
 void ShmFabric::forget(NodeId peer) noexcept {
   peers_[peer].gone = true;
-  peers_[peer].has_staged = false;
+  peers_[peer].staged_count = 0;
   peers_[peer].overflow.clear();
 }
 

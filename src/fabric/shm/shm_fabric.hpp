@@ -1,6 +1,7 @@
 // The fabric of one host: peers map each other's segments, data is copied, a futex wakes.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <vector>
@@ -41,17 +42,19 @@ class ShmFabric final : public Fabric {
   void forget(NodeId peer) noexcept override;
 
  private:
+  static constexpr std::uint32_t kMaxGathered = 8;
   struct Peer {
     ShmParts parts;
-    Ring out;              // in the peer's segment
-    Ring in;               // in ours
-    wire::Message staged;  // the last message, still open for more lines
-    bool has_staged = false;
+    Ring out;                                        // in the peer's segment
+    Ring in;                                         // in ours
+    std::array<wire::Message, kMaxGathered> staged;  // one, or several small writes; the last is open for more lines
+    std::uint32_t staged_count = 0;
     bool sent = false;  // since the last flush
     std::atomic<bool> gone{false};
     std::deque<wire::Message> overflow;  // what the ring could not take
   };
   void push(Peer& peer, const wire::Message& message);
+  void push_staged(Peer& peer);
   void drain(Peer& peer);
   void ring_doorbell(Peer& peer);
 
