@@ -370,8 +370,8 @@ bool Runtime::is_worth_leaving(ThreadState& thread, const LineRef& ref, GlobalAd
   return true;
 }
 
-/// May what was sent last wait for company? A small write may, up to a few, as long as the home has an answer to give
-/// to this node: when that comes, everything is flushed. So no write waits longer than a message there and back.
+/// May the small write that was sent last wait for company? A few may, as long as the home has an answer to give to
+/// this node: when that comes, everything is flushed. So no write waits longer than it takes this node to see it.
 bool Runtime::is_held_back(NodeId home) const noexcept {
   return gathered_ > 0 && gathered_ < kWritesGathered && gathered_for_ == home && answers_due_[home] > gathered_;
 }
@@ -404,8 +404,9 @@ Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const s
         } else {
           counters_->write_misses.add();
         }
+        const std::uint32_t gathered = gathered_;
         protocol_.submit(ref, *task);
-        if (!is_held_back(ref.home())) flush();
+        if (gathered_ == gathered || !is_held_back(ref.home())) flush();
         return {};
       }
     }

@@ -23,9 +23,11 @@ namespace {
 constexpr std::uint8_t kBiasStep = 4;              // for each time that a line is taken away;
 constexpr std::uint8_t kBiasLimit = 16;            // from here on it is fenced
 constexpr std::uint32_t kEvictBatch = 64;          // one barrier for so many
+constexpr std::size_t kMostUnread = 1 << 20;       // messages that a peer may leave unread, beyond what its ring holds
 constexpr std::chrono::microseconds kStandBy{50};  // how long the service thread leaves the node to threads that wait:
-constexpr std::chrono::microseconds kLongStandBy{800};  // twice as long each time, as long as there are some
-constexpr std::chrono::microseconds kOftenEnough{10};   // threads that look for messages so often need no help
+constexpr std::chrono::microseconds kLongStandBy{800};    // twice as long each time, as long as there are some
+constexpr std::chrono::microseconds kDrivenStandBy{200};  // the same, for threads that do not wait
+constexpr std::chrono::microseconds kOften{10};           // threads that look for messages so often need no help
 
 /// Does a message of this kind take a permission from threads of the node that receives it?
 bool takes_away(Kind kind) noexcept {
@@ -472,6 +474,8 @@ void Runtime::prefetch_for(const wire::Message& message) const {
 }
 
 void Runtime::dispatch(const wire::Message& message, NodeId from) {
+  if (fabric_->queued(from) > kMostUnread)
+    return cut_off(from, "it goes on sending and does not take what is sent to it");
   if (!wire::is_line_kind(message.kind)) {
     if (message.kind == Kind::kAllocate || message.kind == Kind::kFree) return handle_call(message, from);
     if (message.kind == Kind::kAllocateReply || message.kind == Kind::kFreeReply) return handle_reply(message, from);
@@ -495,7 +499,9 @@ void Runtime::dispatch(const wire::Message& message, NodeId from) {
 
 /// What a message says of who else uses a line; see is_worth_leaving.
 void Runtime::note_demand(const LineRef& ref, const wire::Message& message) {
-  const bool taken = message.kind == Kind::kInvalidate || message.kind == Kind::kForwardExclusive;
+  // What the home itself takes back can be written there.
+  const bool taken =
+      (message.kind == Kind::kInvalidate || message.kind == Kind::kForwardExclusive) && message.requester != ref.home();
   const bool sent = !ref.is_home() && ref.state() == coherence::CacheState::kWritingHome;
   const bool refused = sent && message.kind == Kind::kRefused;
   const bool written = sent && message.kind == Kind::kWritten;
@@ -515,19 +521,28 @@ void Runtime::cut_off(NodeId peer, const char* why) {
   notify_all();
 }
 
+/// Threads that wait look for messages themselves, and so do those that write much. The service thread keeps away then,
+/// for it would take the CPU that they, or their peers, need: for a while, and longer while it goes on.
 void Runtime::serve_forever() {
-  std::uint32_t drives_seen = drives_.load(std::memory_order_relaxed);
   bool crowded = false;
   base::Backoff backoff(host_, options_.spin_ns, options_.yield_us, crowded);
   std::chrono::microseconds stand_by = kStandBy;
+  std::uint32_t drives_seen = drives_.load(std::memory_order_relaxed);
+  Clock::time_point drives_seen_at = host_.now();
   while (!stopping_.load(std::memory_order_acquire)) {
-    const std::uint32_t drives = drives_.load(std::memory_order_relaxed);
-    const bool driven = drives - drives_seen >= stand_by / kOftenEnough;
-    drives_seen = drives;
-    if (driven || waiters_.load(std::memory_order_relaxed) > sleepers_.load(std::memory_order_relaxed)) {
-      // Threads that wait look for messages themselves, and may need the CPU that we would take.
+    const bool awaited = waiters_.load(std::memory_order_relaxed) > sleepers_.load(std::memory_order_relaxed);
+    const std::uint32_t drives = drives_.load(std::memory_order_relaxed) - drives_seen;
+    bool driven = false;
+    if (drives >= stand_by / kOften) {
+      driven = host_.now() - drives_seen_at < kStandBy;  // of late, not while we slept for a message
+      drives_seen += drives;
+      drives_seen_at = host_.now();
+    }
+    if (awaited || driven) {
       host_.sleep_for(stand_by);
-      stand_by = std::min(2 * stand_by, kLongStandBy);
+      stand_by = std::min(2 * stand_by, awaited ? kLongStandBy : kDrivenStandBy);
+      if (awaited) drives_seen = drives_.load(std::memory_order_relaxed);  // those of threads that wait, no others
+      drives_seen_at = host_.now();                                        // those that came meanwhile are of late
       backoff.reset();
       continue;
     }

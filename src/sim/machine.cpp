@@ -14,6 +14,7 @@
 #endif
 #endif
 #ifdef ATOLL_SIM_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -31,6 +32,13 @@ void after_switch([[maybe_unused]] void* kept, [[maybe_unused]] const void** fro
                   [[maybe_unused]] std::size_t* bytes) noexcept {
 #ifdef ATOLL_SIM_ASAN
   __sanitizer_finish_switch_fiber(kept, from, bytes);
+#endif
+}
+
+/// A new stack may lie where one that has ended was, and what AddressSanitizer remembers of its last functions with it.
+void forget_stack([[maybe_unused]] const void* stack, [[maybe_unused]] std::size_t bytes) noexcept {
+#ifdef ATOLL_SIM_ASAN
+  __asan_unpoison_memory_region(stack, bytes);
 #endif
 }
 
@@ -71,6 +79,7 @@ Machine::Fiber& Machine::spawn(NodeId group, std::function<void()> work) {
   const boost::context::stack_context stack = stacks_.allocate();
   fiber.stack = static_cast<const std::byte*>(stack.sp) - stack.size;
   fiber.stack_bytes = stack.size;
+  forget_stack(fiber.stack, fiber.stack_bytes);
   const boost::context::preallocated place(stack.sp, stack.size, stack);
   fiber.context =
       boost::context::fiber(std::allocator_arg, place, stacks_, [this, &fiber](boost::context::fiber&& main) {

@@ -205,8 +205,10 @@ std::string Network::chart(GlobalAddress about) const {
   for (std::size_t i = 0; i < records_.size(); ++i) {
     const Record& record = records_[(next_record_ + i) % records_.size()];
     const wire::Message& message = record.message;
-    const bool concerns = wire::is_line_kind(message.kind) && message.line <= line &&
-                          line < message.line + std::uint64_t(message.count) * line_bytes_;
+    bool concerns = false;
+    for (std::uint32_t k = 0; wire::is_line_kind(message.kind) && k < message.count; ++k) {
+      concerns = concerns || wire::line_of(message, k, line_bytes_).bits() == line;
+    }
     if (about && !concerns) continue;
     text += fmt::format("{:>12} ns  {} -> {}  {}\n", record.sent, record.from, record.to, wire::to_string(message));
   }

@@ -11,7 +11,7 @@
 
 namespace atoll::wire {
 
-inline constexpr std::uint8_t kVersion = 1;
+inline constexpr std::uint8_t kVersion = 2;
 inline constexpr std::uint8_t kMaxRun = 8;  // lines that one message may name
 
 enum Flags : std::uint8_t {

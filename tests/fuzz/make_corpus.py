@@ -24,7 +24,7 @@ def address(node, offset):
     return node << 40 | offset
 
 
-def message(kind, sender, requester, line, count=1, slots=(0,), argument=0, flags=0, epoch=1, version=1):
+def message(kind, sender, requester, line, count=1, slots=(0,), argument=0, flags=0, epoch=1, version=2):
     slots = list(slots) + [0] * (8 - len(slots))
     number = KINDS.index(kind) + 1 if isinstance(kind, str) else kind
     return struct.pack("<IIBBBBHHQQ8I", 0, epoch, number, version, flags, count, sender, requester, line, argument,

@@ -104,6 +104,28 @@ TEST_F(ShmFabricTest, JoinsConsecutiveLinesUpToEight) {
   for (std::uint32_t i = 0; i < 8; ++i) EXPECT_EQ(got[1].slots[i], 58 + i);
 }
 
+TEST_F(ShmFabricTest, GathersSmallWritesUntilTheFlushAndKeepsTheOrder) {
+  const auto small_write = [](std::uint64_t n) {
+    wire::Message message = about_line(2 * n, 0);
+    message.kind = wire::Kind::kWriteHome;
+    message.argument = n;
+    return message;
+  };
+  for (std::uint64_t n = 0; n < 3; ++n) fabric[0]->send(1, small_write(n));
+  EXPECT_FALSE(fabric[1]->maybe_pending());
+  fabric[0]->flush();
+  EXPECT_EQ(received().size(), 3u);
+  // More than are gathered, something else in between, and more than the ring holds.
+  std::uint64_t sent = 0;
+  for (std::uint64_t i = 0; i < 3 * slots; ++i) fabric[0]->send(1, i % 13 == 12 ? note(sent++) : small_write(sent++));
+  std::uint64_t expected = 0;
+  for (int round = 0; round < 10 && expected < sent; ++round) {
+    fabric[0]->flush();
+    for (const wire::Message& message : received()) EXPECT_EQ(message.argument, expected++);
+  }
+  EXPECT_EQ(expected, sent);
+}
+
 TEST_F(ShmFabricTest, DoesNotJoinWhatDiffers) {
   auto gap = about_line(2, 0);
   auto try_next = about_line(3, 0);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 
+#include "base/random.hpp"
 #include "support/local_cluster.hpp"
 #include "wire/kinds.hpp"
 
@@ -138,27 +139,43 @@ TEST_F(AtHome, ALockOfTheHomeIsWaitedFor) {
   EXPECT_EQ(read(home, words), 5u);
 }
 
-/// Whatever way a write takes, its thread sees it, and what it wrote last stays.
-TEST_F(AtHome, AThreadSeesItsOwnWrites) {
-  in_thread([&] {
-    std::array<std::uint64_t, 64> last{};
-    std::uint64_t x = 1;
-    for (std::uint64_t i = 1; i <= 20'000; ++i) {
-      x = x * 6364136223846793005u + 1442695040888963407u;
-      const std::size_t line = (x >> 33) % last.size();
-      const auto at = words + std::int64_t(line) * kLine;
-      if ((x >> 60) < 6) {
-        ASSERT_TRUE(writer.write(at, i).ok());
-        last[line] = i;
-      } else {
-        ASSERT_EQ(writer.read(at).value(), last[line]) << "line " << line << " in step " << i;
+/// A home that took the line back has it for itself: the next write is done there.
+TEST_F(AtHome, ALineThatItsHomeTookBackIsWrittenThereAgain) {
+  in_thread([&] { ASSERT_TRUE(writer.fetch_add(words, 1).ok()); });  // fetched
+  in_thread([&] { ASSERT_TRUE(home.write(words, 5, Consistency::kTso).ok()); });
+  write(0, 6);
+  EXPECT_EQ(sent(Kind::kWriteHome), 1u);
+  EXPECT_EQ(read(home, words), 6u);
+}
+
+/// Whatever way writes and reads take, a thread sees what it wrote, and what it wrote last stays.
+TEST(AtHomeAndInPlace, AThreadSeesItsOwnWrites) {
+  for (const bool in_place : {false, true}) {
+    Options options = LocalCluster::small_options();
+    options.read_in_place = in_place;
+    LocalCluster cluster(2, options);
+    Node& writer = cluster[0];
+    constexpr std::int64_t kLine = 64;
+    const auto words = cluster[1].allocate<std::uint64_t>(64 * kLine).value();
+    std::thread([&] {
+      std::array<std::uint64_t, 64> last{};
+      base::Random random(1);
+      for (std::uint64_t i = 1; i <= 20'000; ++i) {
+        const std::size_t line = random.below(last.size());
+        const auto at = words + std::int64_t(line) * kLine;
+        if (random.chance(0.4)) {
+          ASSERT_TRUE(writer.write(at, i).ok());
+          last[line] = i;
+        } else {
+          ASSERT_EQ(writer.read(at).value(), last[line]) << "line " << line << " in step " << i;
+        }
       }
-    }
-    ASSERT_TRUE(writer.fence().ok());
-    for (std::size_t line = 0; line < last.size(); ++line) {
-      ASSERT_EQ(writer.read(words + std::int64_t(line) * kLine).value(), last[line]);
-    }
-  });
+      ASSERT_TRUE(writer.fence().ok());
+      for (std::size_t line = 0; line < last.size(); ++line) {
+        ASSERT_EQ(writer.read(words + std::int64_t(line) * kLine).value(), last[line]);
+      }
+    }).join();
+  }
 }
 
 }  // namespace
