@@ -153,30 +153,26 @@ bool Runtime::fetch_ahead(GlobalAddress line) {
   return true;
 }
 
-/// A thread whose slow reads follow each other is read ahead for: a window that doubles while it goes on and is closed
-/// by the first read elsewhere, so that random readers pay nothing.
-void Runtime::read_ahead(ThreadState& thread, GlobalAddress first, std::uint64_t end) {
-  const std::uint64_t line = options_.line_bytes;
+/// A thread whose slow reads follow each other is read ahead for, by a window that doubles while it goes on. Lines of
+/// `home`, by number.
+void Runtime::read_ahead(ThreadState& thread, NodeId home, std::uint64_t first, std::uint64_t last) {
+  thread.strides.note(first, last);
   // Of a small cache it takes a small part: what is fetched in vain throws out what is used.
   const std::uint32_t most = std::min(options_.read_ahead_lines, slots_->size() / 32);
-  const bool follows = first.bits() >= thread.expected && first.bits() <= thread.expected + 2 * line;
-  thread.expected = end;
-  if (!follows) {
-    thread.window = 0;
-    thread.asked_until = 0;
-    return;
+  const Strides::Wish wish = thread.strides.wish(most);
+  const std::uint32_t free = slots_->free_count();
+  const std::uint32_t count = std::min(wish.count, free > wire::kMaxRun ? free - wire::kMaxRun : 0);
+  if (count == 0) return;
+  const std::uint32_t shift = lines_->table().line_shift;
+  const std::uint64_t begin = GlobalAddress::make(home, 0).bits() >> shift;
+  const std::uint64_t end = begin + (memory_bytes_[home] >> shift);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    // The lowest first: lines that follow each other join one message.
+    const std::uint32_t k = wish.stride > 0 ? i : count - 1 - i;
+    const std::uint64_t line = wish.first + std::uint64_t(wish.stride) * k;
+    if (line >= begin && line < end) (void)fetch_ahead(GlobalAddress(line << shift));
   }
-  if (thread.window == 0) {
-    thread.window = std::min<std::uint32_t>(wire::kMaxRun, most);
-    thread.asked_until = end;
-  }
-  if (thread.window == 0 || end + thread.window / 2 * line < thread.asked_until) return;
-  const std::uint64_t limit = GlobalAddress::make(first.node(), 0).bits() + memory_bytes_[first.node()];
-  std::uint64_t at = std::max(thread.asked_until, end);
-  const std::uint64_t until = std::min(end + thread.window * line, limit);
-  for (; at < until && slots_->free_count() > wire::kMaxRun; at += line) (void)fetch_ahead(GlobalAddress(at));
-  thread.asked_until = at;
-  thread.window = std::min(thread.window * 2, most);
+  thread.strides.asked(count, most);
 }
 
 /// Looks whether the line of this address can be read at its home right now: that process can be reached, has the
@@ -209,10 +205,9 @@ bool Runtime::read_in_place(ThreadState& thread, GlobalAddress address, std::byt
   Line& record = *detail::find_line(lines_->table(), address.bits());
   const std::uint8_t visits = record.visits.load(std::memory_order_relaxed);
   const bool part = bytes != options_.line_bytes;
+  const std::uint64_t line = address.bits() >> lines_->table().line_shift;
   if (part) {
-    const std::uint32_t shift = lines_->table().line_shift;
-    const std::uint64_t lines_on = (address.bits() >> shift) - ((thread.expected - 1) >> shift);
-    if (lines_on == 1 || lines_on == 2 || visits >= thread.visits_per_fetch) return false;
+    if (visits >= thread.visits_per_fetch || thread.strides.goes_on_with(line)) return false;
   }
   const std::optional<Glimpse> home = look_home(address);
   if (!home) return false;
@@ -230,7 +225,7 @@ bool Runtime::read_in_place(ThreadState& thread, GlobalAddress address, std::byt
   if (part) {
     // No atomic instruction: it would wait for what was read, and hold up the reads that follow.
     record.visits.store(std::uint8_t(visits + 1), std::memory_order_relaxed);
-    thread.expected = address.bits() + bytes;
+    thread.strides.note(line, line);
   }
   thread.reads_in_place.store(thread.reads_in_place.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return true;
@@ -318,8 +313,8 @@ Status Runtime::read_missed(ThreadState& thread, GlobalAddress address, std::byt
       at += piece.bytes;
     }
     if (home != self_ && options_.read_ahead_lines > 0) {
-      const std::uint64_t mask = options_.line_bytes - 1;
-      read_ahead(thread, GlobalAddress(address.bits() & ~mask), ((at.bits() - 1) | mask) + 1);
+      const std::uint32_t shift = lines_->table().line_shift;
+      read_ahead(thread, home, address.bits() >> shift, (at.bits() - 1) >> shift);
     }
     flush();
   }

@@ -174,7 +174,7 @@ class Runtime final : private coherence::Env {
   Status write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes,
                       Consistency consistency);
   bool fetch_ahead(GlobalAddress line) ATOLL_REQUIRES(mutex_);
-  void read_ahead(ThreadState& thread, GlobalAddress first, std::uint64_t end) ATOLL_REQUIRES(mutex_);
+  void read_ahead(ThreadState& thread, NodeId home, std::uint64_t first, std::uint64_t last) ATOLL_REQUIRES(mutex_);
   void abandon_writes(ThreadState& thread, Errc why);
   Status zero(GlobalAddress address, std::uint64_t bytes);
 

@@ -13,6 +13,7 @@
 #include "base/host.hpp"
 #include "base/mutex.hpp"
 #include "coherence/types.hpp"
+#include "runtime/strides.hpp"
 
 namespace atoll::runtime {
 
@@ -38,10 +39,7 @@ struct ThreadState {
   std::atomic<std::uint32_t> sleeping{0};
   std::atomic<std::uint32_t> bell{0};  // futex
   std::vector<HeldLock> held;
-  // Sequential readers are read ahead for: where the next slow read is expected, how far we have asked.
-  std::uint64_t expected = 0;
-  std::uint64_t asked_until = 0;
-  std::uint32_t window = 0;
+  Strides strides;  // readers who go on are read ahead for
   std::uint64_t last_missed_write = 0;
   std::uint32_t fenced_hits = 0;
   std::uint32_t visits_per_fetch = 16;           // see Runtime::read_in_place

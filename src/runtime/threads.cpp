@@ -135,7 +135,7 @@ ThreadState& ThreadRegistry::add(detail::ThreadSlot& slot) {
   state.hits_before = slot.hits;
   state.write_error.store(0, std::memory_order_relaxed);
   state.held.clear();
-  state.expected = state.asked_until = state.window = 0;
+  state.strides = {};
   state.last_missed_write = 0;
   return state;
 }
