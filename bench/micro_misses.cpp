@@ -23,7 +23,7 @@ std::vector<std::uint64_t> shuffled_lines(const Pair& pair, const Area& area) {
 }
 
 std::vector<Samples> read_cold(Pair& pair) {
-  const Area area = pair.cold.part(pair.quick ? kFarWords / 16 : kFarWords / 4);
+  const Area area = pair.cold.part(pair.quick ? kFarWords / 8 : kFarWords / 2);
   const std::vector<std::uint64_t> lines = shuffled_lines(pair, area);
   Samples samples{"read_cold", pair.node.count(), {}, {}};
   Samples to_lines{"read_cold_lines", pair.node.count(), {}, {}};
@@ -93,8 +93,8 @@ std::vector<Samples> stream_cold(Pair& pair) {
   return {samples, pieces};
 }
 
-/// Million writes per second, one for each of the lines, until all are done.
-double write_lines(Pair& pair, const Area& area, std::span<const std::uint64_t> lines, Consistency consistency) {
+/// Million writes per second, one for each line of `area`, until all are done.
+double write_lines(Pair& pair, const Area& area, const std::vector<std::uint64_t>& lines, Consistency consistency) {
   const Clock::time_point start = Clock::now();
   for (const std::uint64_t at : lines) {
     const Status status = pair.node.write(area.first + std::int64_t(at), at, consistency);
@@ -105,22 +105,22 @@ double write_lines(Pair& pair, const Area& area, std::span<const std::uint64_t> 
   return double(lines.size()) / seconds_since(start) / 1e6;
 }
 
+/// The second writes of each line: the first ones are not measured. They are the same for both orders, and take care of
+/// what is neither's: what the nodes know of the lines is in no processor's cache, and the other node was just woken,
+/// as a rule where this one runs, which the system notices after some milliseconds.
 std::vector<Samples> write_pso(Pair& pair) {
-  const Area area = pair.cold.part(pair.quick ? kFarWords / 8 : kFarWords / 2);
+  const Area area = pair.cold.part(pair.quick ? kFarWords / 16 : kFarWords / 4);
   const std::vector<std::uint64_t> lines = shuffled_lines(pair, area);
   Samples samples{"write_pso", pair.node.count(), {}, {}};
   const auto measure = [&](Consistency consistency, std::vector<double>& results) {
     pair.make_cold(area);
     pair.alone([&] {
-      // The other node has just been woken, as a rule where this one runs. Until the system has found it a processor of
-      // its own (milliseconds, which is as long as all this takes) its placement is measured, and not the writes.
-      const std::span all(lines);
-      (void)write_lines(pair, area, all.first(all.size() / 2), consistency);
-      results.push_back(write_lines(pair, area, all.last(all.size() / 2), consistency));
+      (void)write_lines(pair, area, lines, Consistency::kPso);
+      results.push_back(write_lines(pair, area, lines, consistency));
     });
   };
   pair.repeat([&] {
-    for (int i = 0; i < 3; ++i) {  // it is soon done, and the system has its moods
+    for (int i = 0; i < 5; ++i) {  // it is soon done, and the system has its moods
       measure(Consistency::kPso, samples.values);
       measure(Consistency::kTso, samples.baselines);
     }

@@ -21,7 +21,8 @@ constexpr std::uint32_t kWritesPerLook = 32;   // asynchronous writes between tw
 constexpr std::uint32_t kWritesGathered = 8;   // small writes that go out together, at most
 constexpr std::uint32_t kVisitNs = 64;         // what a read in place costs more than a hit
 constexpr std::uint32_t kMinVisits = 8, kMaxVisits = 250;
-constexpr std::uint32_t kWritesPerFetch = 4;  // so many writes at the home cost what it costs to fetch the line
+constexpr std::uint32_t kWritesPerFetch = 4;  // so many writes at the home cost what it costs to fetch the line,
+constexpr std::uint32_t kWaitedPerFetch = 2;  // or so many that their thread waits for
 constexpr std::size_t kMaxTasks = 32;         // lines of one call that are asked for together
 
 constexpr const char* kReadLocked =
@@ -360,7 +361,7 @@ bool Runtime::is_worth_leaving(ThreadState& thread, const LineRef& ref, GlobalAd
   const std::uint32_t price = thread.visits_per_fetch;
   const std::uint32_t spent = ref.line->visits.load(std::memory_order_relaxed);
   if (spent >= price) return false;
-  const std::uint32_t cost = consistency == Consistency::kPso ? price / kWritesPerFetch : price;
+  const std::uint32_t cost = price / (consistency == Consistency::kPso ? kWritesPerFetch : kWaitedPerFetch);
   ref.line->visits.store(std::uint8_t(std::min(spent + cost, kMaxVisits)), std::memory_order_relaxed);
   return true;
 }
