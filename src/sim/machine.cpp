@@ -35,14 +35,14 @@ void after_switch([[maybe_unused]] void* kept, [[maybe_unused]] const void** fro
 #endif
 }
 
-/// A new stack may lie where one that has ended was, and what AddressSanitizer remembers of its last functions with it.
-void forget_stack([[maybe_unused]] const void* stack, [[maybe_unused]] std::size_t bytes) noexcept {
-#ifdef ATOLL_SIM_ASAN
-  __asan_unpoison_memory_region(stack, bytes);
-#endif
-}
-
 }  // namespace
+
+void Machine::Stacks::deallocate(boost::context::stack_context& stack) noexcept {
+#ifdef ATOLL_SIM_ASAN
+  __asan_unpoison_memory_region(static_cast<const std::byte*>(stack.sp) - stack.size, stack.size);
+#endif
+  boost::context::protected_fixedsize_stack::deallocate(stack);
+}
 
 class Machine::Fiber {
  public:
@@ -79,7 +79,6 @@ Machine::Fiber& Machine::spawn(NodeId group, std::function<void()> work) {
   const boost::context::stack_context stack = stacks_.allocate();
   fiber.stack = static_cast<const std::byte*>(stack.sp) - stack.size;
   fiber.stack_bytes = stack.size;
-  forget_stack(fiber.stack, fiber.stack_bytes);
   const boost::context::preallocated place(stack.sp, stack.size, stack);
   fiber.context =
       boost::context::fiber(std::allocator_arg, place, stacks_, [this, &fiber](boost::context::fiber&& main) {

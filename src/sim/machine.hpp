@@ -119,7 +119,14 @@ class Machine final : public base::Host {
   Fiber* current_ = nullptr;
   NodeId group_ = 0;
   boost::context::fiber main_;
-  boost::context::protected_fixedsize_stack stacks_{kStackBytes};
+  /// Stacks of fibers. What AddressSanitizer remembers of the last functions on one goes with it: other memory may
+  /// come to lie there.
+  class Stacks : public boost::context::protected_fixedsize_stack {
+   public:
+    Stacks() : boost::context::protected_fixedsize_stack(kStackBytes) {}
+    void deallocate(boost::context::stack_context& stack) noexcept;
+  };
+  Stacks stacks_;
   std::exception_ptr thrown_;
   std::uint64_t switches_ = 0;
   const void* main_stack_ = nullptr;  // for AddressSanitizer, which must be told of every switch

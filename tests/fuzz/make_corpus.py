@@ -229,7 +229,8 @@ def status_client():
 
 # ---- the rest ----
 
-NAMES = ("MEMORY CACHE LINE CONSISTENCY SPIN_NS YIELD_US READ_AHEAD OUTSTANDING_WRITES MASTER NODE NODES").split()
+NAMES = ("MEMORY CACHE LINE CONSISTENCY SPIN_NS YIELD_US READ_AHEAD OUTSTANDING_WRITES MASTER NODE NODES "
+         "READ_IN_PLACE WRITE_AT_HOME").split()
 
 
 def options():
@@ -241,6 +242,8 @@ def options():
     yield "plain", lines(MEMORY="4096", CACHE="65536", LINE="512")
     yield "units", lines(MEMORY="256M", CACHE="64KiB", LINE="1k", SPIN_NS="1000B")
     yield "consistency", lines(CONSISTENCY="tso")
+    yield "switches", lines(READ_IN_PLACE="off", WRITE_AT_HOME="on")
+    yield "no-switch", lines(WRITE_AT_HOME="perhaps")
     yield "too-large", lines(MEMORY="99999999T", YIELD_US="4294967296")
     yield "no-number", lines(MEMORY="lots", READ_AHEAD="-1", OUTSTANDING_WRITES="")
     yield "node", lines(MASTER="atoll-nobody", NODE="1", NODES="2")
