@@ -165,8 +165,9 @@ void Runtime::read_ahead(ThreadState& thread, NodeId home, std::uint64_t first, 
   const std::uint32_t count = std::min(wish.count, free > wire::kMaxRun ? free - wire::kMaxRun : 0);
   if (count == 0) return;
   const std::uint32_t shift = lines_->table().line_shift;
-  const std::uint64_t begin = GlobalAddress::make(home, 0).bits() >> shift;
-  const std::uint64_t end = begin + (memory_bytes_[home] >> shift);
+  // Not the page that is never given out: the first line of node 0 has the null address.
+  const std::uint64_t begin = GlobalAddress::make(home, memory::Allocator::kReservedBytes).bits() >> shift;
+  const std::uint64_t end = (GlobalAddress::make(home, 0).bits() + memory_bytes_[home]) >> shift;
   for (std::uint32_t i = 0; i < count; ++i) {
     // The lowest first: lines that follow each other join one message.
     const std::uint32_t k = wish.stride > 0 ? i : count - 1 - i;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/random.hpp"
+#include "runtime/runtime.hpp"
 #include "support/local_cluster.hpp"
 
 namespace atoll::runtime {
@@ -125,6 +126,21 @@ TEST(Strides, AReaderWhoGoesBackwardsIsReadAheadFor) {
     EXPECT_GT(stats.read_ahead_lines, 200u) << "in place: " << in_place;
     EXPECT_LT(stats.read_misses, 40u) << "in place: " << in_place;
   }
+}
+
+/// The first page of node 0 is no memory: a slot for a line of it would never be found again.
+TEST(Strides, ReadingDownToTheFirstPageTakesNoSlotForIt) {
+  Options options = test::LocalCluster::small_options();
+  options.cache_bytes = 1024 * 512;
+  test::LocalCluster cluster(2, options);
+  std::thread([&] {
+    for (std::int64_t line = 200; line >= 8; --line) {
+      ASSERT_TRUE(cluster[1].read<std::uint64_t>(GlobalAddress::make(0, std::uint64_t(line) * 512)).ok());
+    }
+  }).join();
+  const Inspection held = cluster[1].runtime().inspect();
+  EXPECT_GT(held.copies.size(), 100u);
+  EXPECT_EQ(held.slots_used, held.copies.size());
 }
 
 }  // namespace
