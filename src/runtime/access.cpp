@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint32_t kHitsToCalm = 64;      // fenced hits that make up for a sixteenth of a line's bad name
 constexpr std::uint8_t kLivesOfUsedAgain = 8;  // looks for something to evict that a line survives which proved useful
-constexpr std::uint32_t kWritesPerLook = 32;   // asynchronous writes between two looks for messages
+constexpr std::uint32_t kWritesPerLook = 8;    // asynchronous writes between two looks for messages
 constexpr std::uint32_t kWritesGathered = 8;   // small writes that go out together, at most
 constexpr std::uint32_t kVisitNs = 64;         // what a read in place costs more than a hit
 constexpr std::uint32_t kMinVisits = 8, kMaxVisits = 250;
