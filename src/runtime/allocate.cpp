@@ -11,7 +11,6 @@ using wire::Kind;
 
 namespace {
 constexpr std::size_t kCodeAt = 0, kFreshAt = 1;  // in Message::slots of a reply
-constexpr std::size_t kMostAnswers = 1024;        // that a peer may leave unread, beyond what its ring holds
 constexpr const char* kNoMemory = "no node that may be used has that much free memory in one piece";
 }  // namespace
 
@@ -51,8 +50,6 @@ void Runtime::call_home(NodeId to, wire::Message message) {
 
 /// Receive Allocate or Free: answer at once.
 void Runtime::handle_call(const wire::Message& message, NodeId from) {
-  // A thread asks once and waits. Requests for lines are bounded by the protocol; these are not, and answers take room.
-  if (fabric_->queued(from) > kMostAnswers) return cut_off(from, "it asks for memory and does not take the answers");
   wire::Message reply;
   reply.line = message.line;
   if (message.kind == Kind::kAllocate) {

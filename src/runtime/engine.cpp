@@ -23,7 +23,7 @@ namespace {
 constexpr std::uint8_t kBiasStep = 4;              // for each time that a line is taken away;
 constexpr std::uint8_t kBiasLimit = 16;            // from here on it is fenced
 constexpr std::uint32_t kEvictBatch = 64;          // one barrier for so many
-constexpr std::size_t kMostUnread = 1 << 20;       // messages that a peer may leave unread, beyond what its ring holds
+constexpr std::size_t kMostUnread = 1 << 16;       // messages for a peer, beyond its ring and a few for each cache line
 constexpr std::chrono::microseconds kStandBy{50};  // how long the service thread leaves the node to threads that wait:
 constexpr std::chrono::microseconds kLongStandBy{800};    // twice as long each time, as long as there are some
 constexpr std::chrono::microseconds kDrivenStandBy{200};  // the same, for threads that do not wait
@@ -474,8 +474,9 @@ void Runtime::prefetch_for(const wire::Message& message) const {
 }
 
 void Runtime::dispatch(const wire::Message& message, NodeId from) {
-  if (fabric_->queued(from) > kMostUnread)
+  if (fabric_->has_backlog() && is_deaf(from)) {
     return cut_off(from, "it goes on sending and does not take what is sent to it");
+  }
   if (!wire::is_line_kind(message.kind)) {
     if (message.kind == Kind::kAllocate || message.kind == Kind::kFree) return handle_call(message, from);
     if (message.kind == Kind::kAllocateReply || message.kind == Kind::kFreeReply) return handle_reply(message, from);
@@ -495,6 +496,12 @@ void Runtime::dispatch(const wire::Message& message, NodeId from) {
   }
   in_run_ = false;
   received_ = nullptr;
+}
+
+/// Does more wait for this peer than for one that was only stopped for a while? We return each of its lines that we
+/// have once, and ask once for each of ours that it has; it asks for as many as it has room for.
+bool Runtime::is_deaf(NodeId peer) const noexcept {
+  return fabric_->queued(peer) > std::size_t{cache_slots_[self_]} + 2 * std::size_t{cache_slots_[peer]} + kMostUnread;
 }
 
 /// What a message says of who else uses a line; see is_worth_leaving.
@@ -534,9 +541,10 @@ void Runtime::serve_forever() {
     const std::uint32_t drives = drives_.load(std::memory_order_relaxed) - drives_seen;
     bool driven = false;
     if (drives >= stand_by / kOften) {
-      driven = host_.now() - drives_seen_at < kStandBy;  // of late, not while we slept for a message
+      const Clock::time_point now = host_.now();
+      driven = now - drives_seen_at < kStandBy;  // of late, not while we slept for a message
       drives_seen += drives;
-      drives_seen_at = host_.now();
+      drives_seen_at = now;
     }
     if (awaited || driven) {
       host_.sleep_for(stand_by);

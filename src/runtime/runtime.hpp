@@ -131,6 +131,7 @@ class Runtime final : private coherence::Env {
   void withdraw_for(std::span<const wire::Message> messages) ATOLL_REQUIRES(mutex_);
   void prefetch_for(const wire::Message& message) const;
   void dispatch(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] bool is_deaf(NodeId peer) const noexcept ATOLL_REQUIRES(mutex_);
   void note_demand(const LineRef& ref, const wire::Message& message) ATOLL_REQUIRES(mutex_);
   void cut_off(NodeId peer, const char* why) ATOLL_REQUIRES(mutex_);
   void call_home(NodeId to, wire::Message message) ATOLL_REQUIRES(mutex_);
