@@ -134,7 +134,7 @@ void Protocol::act(const LineRef& ref, CacheAction action, const Message& messag
     case CacheAction::kServeReads: outcome.serve = true; break;
     case CacheAction::kRefuseTry: outcome.refuse_try = true; break;
     case CacheAction::kFinishWrite: outcome.write_done = true; break;
-    case CacheAction::kTakeBackWrite: outcome.write_back = true; break;
+    case CacheAction::kTakeBackWrite: outcome.write_refused = true; break;
   }
 }
 

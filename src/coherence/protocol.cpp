@@ -266,7 +266,7 @@ void Protocol::end_write_away(const LineRef& ref, bool done) {
 
 /// What follows a step, once the state is set.
 void Protocol::after(const LineRef& ref, const Outcome& outcome) {
-  if (outcome.write_done || outcome.write_back) end_write_away(ref, outcome.write_done);
+  if (outcome.write_done || outcome.write_refused) end_write_away(ref, outcome.write_done);
   if (outcome.refuse_try) refuse_trying(ref);
   if (outcome.serve) serve(ref, true);
   if (ref.is_home()) {

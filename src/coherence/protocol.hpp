@@ -64,7 +64,7 @@ class Protocol {
     bool serve = false;
     bool refuse_try = false;
     bool write_done = false;
-    bool write_back = false;
+    bool write_refused = false;
   };
 
   // protocol.cpp: the queues of this node's threads
