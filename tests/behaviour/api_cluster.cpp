@@ -1,4 +1,5 @@
 // The barrier, names, and what the statistics say.
+#include <bit>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -129,10 +130,17 @@ TEST_F(Cluster, GaugesFollowAllocations) {
   EXPECT_EQ(node().stats().frees, before.frees + 1);
 }
 
-/// Touches each of some lines of another node once.
+/// Touches each of some lines of another node once, always in the same order: that of their numbers with the bits
+/// reversed, in which no distance follows itself, so that nothing is read ahead.
 void scan(Node& node, GlobalAddress base, std::uint64_t lines) {
-  for (std::uint64_t i = 0; i < lines; ++i) {
-    EXPECT_TRUE(node.read<std::uint64_t>(base + std::int64_t(i * node.line_bytes())).ok());
+  const std::uint64_t end = std::bit_ceil(lines);
+  for (std::uint64_t i = 0, line = 0; i < end; ++i) {
+    if (line < lines) {
+      EXPECT_TRUE(node.read<std::uint64_t>(base + std::int64_t(line * node.line_bytes())).ok());
+    }
+    std::uint64_t bit = end / 2;
+    for (; (line & bit) != 0; bit /= 2) line ^= bit;
+    line |= bit;
   }
 }
 
@@ -144,10 +152,6 @@ double hit_share(Node& node, GlobalAddress base, std::uint64_t lines, int rounds
   const auto accesses = double(lines) * rounds;
   const auto misses =
       double(after.read_misses - before.read_misses) + double(after.reads_in_place - before.reads_in_place);
-  // Every read is one or the other. Of the inlined hits a sample is counted: one of 64 lines of 512 bytes.
-  if (node.line_bytes() == 512 && lines % 64 == 0) {
-    EXPECT_NEAR(double(after.hits - before.hits) + misses, accesses, accesses / 4);
-  }
   // A line fetched ahead is a hit for who comes for it, but was a miss all the same.
   return 1 - (misses + double(after.read_ahead_lines - before.read_ahead_lines)) / accesses;
 }
@@ -155,7 +159,7 @@ double hit_share(Node& node, GlobalAddress base, std::uint64_t lines, int rounds
 /// Uses lines until all of them have been worth fetching.
 void warm_up(Node& node, const std::function<void()>& use) {
   const auto missed = [&] { return node.stats().reads_in_place + node.stats().read_misses; };
-  for (int i = 0, quiet = 0; i < 500 && quiet < 20; ++i) {
+  for (int i = 0, quiet = 0; i < 5000 && quiet < 20; ++i) {
     const std::uint64_t before = missed();
     use();
     quiet = missed() == before ? quiet + 1 : 0;
@@ -167,15 +171,20 @@ TEST_F(Cluster, AWorkingSetThatFitsTheCacheStaysThere) {
   const std::uint64_t lines = node().stats().cache_lines * 3 / 4;
   const GlobalAddress base = node().allocate(lines * node().line_bytes(), Placement::on(next())).value();
   warm_up(node(), [&] { scan(node(), base, lines); });
-  EXPECT_GE(hit_share(node(), base, lines, 30), 0.99);
+  const std::uint64_t hits_before = node().stats().hits;
+  constexpr int kRounds = 30;
+  EXPECT_GE(hit_share(node(), base, lines, kRounds), 0.99);
+  // Of the inlined hits a sample is counted: one of 64 lines of 512 bytes.
+  if (node().line_bytes() == 512 && lines % 64 == 0) {
+    EXPECT_NEAR(double(node().stats().hits - hits_before), double(lines) * kRounds, double(lines) * kRounds / 4);
+  }
   EXPECT_TRUE(node().free(base).ok());
 }
 
 /// A scan over twice the cache, again and again: the least recently used line is always the next one needed. Who evicts
-/// by that rule never hits. What is fetched ahead takes its share of a small cache: the bound leaves room for that.
+/// by that rule never hits; who evicts at random, every fifth time.
 TEST_F(Cluster, AWorkingSetThatDoesNotFitDoesNotThrash) {
   ATOLL_NEEDS_NODES(2);
-  if (node().stats().cache_lines < 512) GTEST_SKIP() << "a cache that is hardly more than what is fetched ahead";
   const std::uint64_t lines = node().stats().cache_lines * 2;
   const GlobalAddress base = node().allocate(lines * node().line_bytes(), Placement::on(next())).value();
   (void)hit_share(node(), base, lines, 30);
@@ -197,7 +206,7 @@ TEST_F(Cluster, RandomReadsOfWhatFitsAreHits) {
   warm_up(node(), [&] { touch(int(lines) * 2); });
   const std::uint64_t before = missed();
   touch(20'000);
-  EXPECT_LE(missed() - before, 200u);  // 1 %
+  EXPECT_LE(missed() - before, 1000u);  // 5 %: a line that had to go is read in place often before it is fetched again
   EXPECT_TRUE(node().free(base).ok());
 }
 
