@@ -50,9 +50,10 @@ struct Settings {
 };
 
 constexpr std::pair<const char*, std::uint32_t> kOpNames[] = {
-    {"read", explorer::kOpsRead},     {"write", explorer::kOpsWrite}, {"atomic", explorer::kOpsAtomic},
-    {"lock", explorer::kOpsLock},     {"try", explorer::kOpsTry},     {"evict", explorer::kOpsEvict},
-    {"cancel", explorer::kOpsCancel}, {"ahead", explorer::kOpsAhead}, {"leave", explorer::kOpsLeave}};
+    {"read", explorer::kOpsRead},      {"write", explorer::kOpsWrite}, {"atomic", explorer::kOpsAtomic},
+    {"lock", explorer::kOpsLock},      {"try", explorer::kOpsTry},     {"evict", explorer::kOpsEvict},
+    {"cancel", explorer::kOpsCancel},  {"ahead", explorer::kOpsAhead}, {"leave", explorer::kOpsLeave},
+    {"operate", explorer::kOpsOperate}};
 
 std::uint32_t mask_of(const std::vector<std::string>& names) {
   std::uint32_t mask = 0;

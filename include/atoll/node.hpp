@@ -13,6 +13,7 @@
 
 #include "atoll/address.hpp"
 #include "atoll/detail/hit.hpp"
+#include "atoll/operators.hpp"
 #include "atoll/options.hpp"
 #include "atoll/stats.hpp"
 #include "atoll/status.hpp"
@@ -156,6 +157,19 @@ class Node {
   Status atomic(GlobalAddress address, std::uint32_t size, std::string_view name,
                 std::span<const std::byte> args) noexcept;
 
+  // ---- operators: what many nodes do to the same words at once (docs/operators.md) ----
+
+  /// Combines `operand` with the value at `p`, aligned to its type. Like a write it is done in the background when the
+  /// line is not here for it, and `fence` waits for it; unlike one it needs no other node's leave while all that nodes
+  /// do to the line is to apply the same operator.
+  template <AtomicWord T, typename Function>
+  Status apply(global_ptr<T> p, const Operator<T, Function>& by, std::type_identity_t<T> operand,
+               Consistency consistency = Consistency::kDefault) noexcept;
+  /// An operator of one's own: `function` is associative and commutative, `identity` is an operand that changes
+  /// nothing. Register it under the same name on every node before any node applies it.
+  template <AtomicWord T>
+  Result<Operator<T>> register_op(std::string_view name, std::type_identity_t<T> identity, T (*function)(T, T));
+
   // ---- order and exclusion ----
 
   /// Waits until all earlier writes of this thread are visible to everyone; reports the first that failed.
@@ -191,7 +205,15 @@ class Node {
   Result<std::uint64_t> rmw(GlobalAddress address, std::size_t bytes, Rmw what, std::uint64_t operand,
                             std::uint64_t expected) noexcept;
 
+  Status apply_slow(GlobalAddress address, std::uint8_t number, std::size_t bytes, std::uint64_t operand,
+                    Consistency consistency) noexcept;
+  using AnyFunction = void (*)();
+  Result<std::uint8_t> register_operator(std::string_view name, std::uint8_t bytes, std::uint64_t identity,
+                                         std::uint64_t (*combine)(AnyFunction, std::uint64_t, std::uint64_t),
+                                         AnyFunction function);
+
   std::unique_ptr<runtime::Runtime> runtime_;
+  const detail::LineTable* table_ = nullptr;  // the runtime's
 };
 
 /// Joins the cluster; the same as constructing a Node.
@@ -270,6 +292,25 @@ Result<T> Node::compare_exchange(global_ptr<T> p, std::type_identity_t<T> expect
       rmw(p.address(), sizeof(T), Rmw::kCompareExchange, detail::to_word(desired), detail::to_word(expected));
   if (!got.ok()) return got.status();
   return detail::from_word<T>(*got);
+}
+
+template <AtomicWord T, typename Function>
+inline Status Node::apply(global_ptr<T> p, const Operator<T, Function>& by, std::type_identity_t<T> operand,
+                          Consistency consistency) noexcept {
+  if (consistency <= Consistency::kPso && detail::operate_hit(*table_, p.address().bits(), by, operand)) [[likely]]
+    return {};
+  return apply_slow(p.address(), by.number, sizeof(T), detail::to_word(operand), consistency);
+}
+
+template <AtomicWord T>
+Result<Operator<T>> Node::register_op(std::string_view name, std::type_identity_t<T> identity, T (*function)(T, T)) {
+  const auto combine = [](AnyFunction any, std::uint64_t a, std::uint64_t b) {
+    return detail::to_word(reinterpret_cast<T (*)(T, T)>(any)(detail::from_word<T>(a), detail::from_word<T>(b)));
+  };
+  const auto number =
+      register_operator(name, sizeof(T), detail::to_word(identity), combine, reinterpret_cast<AnyFunction>(function));
+  if (!number.ok()) return number.status();
+  return Operator<T>{*number, function};
 }
 
 }  // namespace atoll

@@ -47,8 +47,10 @@ CacheEvent Protocol::classify_at_cache(const LineRef& ref, const Message& messag
     case Kind::kGetExclusive:
     case Kind::kUpgrade:
     case Kind::kWriteHome:
+    case Kind::kGetOperated:
     case Kind::kPutShared:
     case Kind::kPutDirty:
+    case Kind::kPutOperated:
     case Kind::kInvalidateAck:
     case Kind::kInvalidateRefused:
     case Kind::kWriteBack:
@@ -135,6 +137,12 @@ void Protocol::act(const LineRef& ref, CacheAction action, const Message& messag
     case CacheAction::kRefuseTry: outcome.refuse_try = true; break;
     case CacheAction::kFinishWrite: outcome.write_done = true; break;
     case CacheAction::kTakeBackWrite: outcome.write_refused = true; break;
+    case CacheAction::kAskOperated:
+      ref.line->set_operation(message.operation);
+      env_.send(ref, home, {Kind::kGetOperated, false, self, self, own_slot, message.operation});
+      break;
+    case CacheAction::kClearOperands: env_.clear_operands(ref); break;
+    case CacheAction::kReturnOperated: env_.send(ref, home, {Kind::kPutOperated, false, self, self, own_slot}); break;
   }
 }
 

@@ -13,6 +13,7 @@ enum class CacheState : std::uint8_t {
   kInvalid,
   kShared,                // may read
   kDirty,                 // may write; the only copy
+  kOperated,              // may combine operands of one operator; what is here are operands, not the line
   kInvalidToShared,       // asked for a copy
   kInvalidToSharedData,   // the home has confirmed; the owner's data is on its way
   kInvalidToSharedGrant,  // the owner's data is here; the home's confirmation is on its way
@@ -23,6 +24,8 @@ enum class CacheState : std::uint8_t {
   kDirtyToInvalid,        // returned to the home; the copy still answers for it
   kLeftToInvalid,         // returned, and given away meanwhile; only the acknowledgement is missing
   kWritingHome,           // a write was sent to the home; nothing of the line is here
+  kInvalidToOperated,     // asked for permission to operate
+  kOperatedToInvalid,     // the home was told of the operands here, and has not taken them yet
   kCount,
 };
 
@@ -30,6 +33,7 @@ enum class CacheEvent : std::uint8_t {
   kWantShared,        // a thread of this node wants to read
   kWantExclusive,     // a thread of this node wants to write
   kWantWritten,       // a thread of this node wants one write done, wherever
+  kWantOperated,      // a thread of this node wants to combine an operand
   kEvict,             // the slot is needed
   kData,              // from the home: data and permission
   kOwnerData,         // from the owner: data
@@ -68,6 +72,9 @@ enum class CacheAction : std::uint8_t {
   kRefuseTry,        // the thread's try-lock fails
   kFinishWrite,      // the thread's write is done
   kTakeBackWrite,    // the thread's write is not done, and is the first to wait for the line
+  kAskOperated,      // GetOperated to the home
+  kClearOperands,    // the slot holds no operands yet
+  kReturnOperated,   // PutOperated to the home, which takes the operands from the slot
 };
 
 using CacheRow = Row<CacheState, CacheEvent, CacheAction>;
@@ -82,6 +89,7 @@ inline constexpr CacheRow kCacheRows[] = {
   {S::kInvalid, {E::kWantShared}, S::kInvalidToShared, {A::kAskShared}, "a read miss"},
   {S::kInvalid, {E::kWantExclusive}, S::kInvalidToDirty, {A::kAskExclusive}, "a write miss"},
   {S::kInvalid, {E::kWantWritten}, S::kWritingHome, {A::kAskWrite}, "a write miss, of a line that is hardly used here"},
+  {S::kInvalid, {E::kWantOperated}, S::kInvalidToOperated, {A::kAskOperated}, "an operand, and nowhere to combine it"},
   {S::kInvalid, {E::kInvalidate}, S::kInvalid, {A::kAckInvalidate}, "the invalidation crossed our PutShared; the home counts on the answer"},
   {S::kInvalid, {E::kEvict}, "there is nothing to evict"},
   {S::kInvalid, {E::kData, E::kOwnerData, E::kGrant, E::kRefused, E::kPutAck}, "nothing was asked"},
@@ -90,6 +98,7 @@ inline constexpr CacheRow kCacheRows[] = {
 
   // ---- Shared ----
   {S::kShared, {E::kWantExclusive}, S::kSharedToDirty, {A::kHide, A::kAskUpgrade}, "the data is here; the permission is missing"},
+  {S::kShared, {E::kWantOperated}, S::kInvalid, {A::kWithdrawAll, A::kReturnShared, A::kReleaseSlot}, "nobody reads what others operate on; the wish follows"},
   {S::kShared, {E::kEvict}, S::kInvalid, {A::kWithdrawAll, A::kReturnShared, A::kReleaseSlot}, "the home has the data: no need to wait"},
   {S::kShared, {E::kInvalidate}, S::kInvalid, {A::kWithdrawAll, A::kAckInvalidate, A::kReleaseSlot}, "somebody writes"},
   {S::kShared, {E::kHeld}, S::kShared, {A::kHold}, "a thread of this node holds a read lock"},
@@ -105,7 +114,7 @@ inline constexpr CacheRow kCacheRows[] = {
   {S::kDirty, {E::kForwardExclusive}, S::kInvalid, {A::kWithdrawAll, A::kSendToRequester, A::kTransfer, A::kReleaseSlot}, "a writer elsewhere"},
   {S::kDirty, {E::kHeld}, S::kDirty, {A::kHold}, "a lock of this node; the home waits, and all others there in order"},
   {S::kDirty, {E::kTryHeld}, S::kDirty, {A::kRefuse}, "a lock of this node; a try never waits"},
-  {S::kDirty, {E::kWantShared, E::kWantExclusive}, "it can be written"},
+  {S::kDirty, {E::kWantShared, E::kWantExclusive, E::kWantOperated}, "it can be written"},
   {S::kDirty, {E::kData, E::kOwnerData, E::kGrant, E::kRefused, E::kPutAck}, "nothing was asked"},
   {S::kDirty, {E::kInvalidate}, "the home recalls owners by a forward"},
   {S::kDirty, {E::kWantWritten, E::kWritten}, "what is here is written here"},
@@ -116,20 +125,20 @@ inline constexpr CacheRow kCacheRows[] = {
   {S::kInvalidToShared, {E::kGrant}, S::kInvalidToSharedData, {}, "the home's word overtook the owner's data"},
   {S::kInvalidToShared, {E::kInvalidate}, S::kInvalidToShared, {A::kAckInvalidate}, "meant for the copy that we dropped before we asked again"},
   {S::kInvalidToShared, {E::kRefused}, S::kInvalid, {A::kReleaseSlot, A::kRefuseTry}, "a lock elsewhere"},
-  {S::kInvalidToShared, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kInvalidToShared, {E::kWantShared, E::kWantExclusive, E::kWantOperated, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kInvalidToShared, {E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kPutAck}, "we own nothing"},
   {S::kInvalidToShared, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
 
   // ---- InvalidToSharedData: confirmed, waiting for the owner's data ----
   {S::kInvalidToSharedData, {E::kOwnerData}, S::kShared, {A::kServe}, "complete"},
   {S::kInvalidToSharedData, {E::kInvalidate}, S::kInvalidToSharedData, {A::kHold}, "for the copy that is on its way: used once, then given up"},
-  {S::kInvalidToSharedData, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kInvalidToSharedData, {E::kWantShared, E::kWantExclusive, E::kWantOperated, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kInvalidToSharedData, {E::kData, E::kGrant, E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kRefused, E::kPutAck}, "granted already, and to read only"},
   {S::kInvalidToSharedData, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
 
   // ---- InvalidToSharedGrant: the data is here, waiting for the home ----
   {S::kInvalidToSharedGrant, {E::kGrant}, S::kShared, {A::kServe}, "complete"},
-  {S::kInvalidToSharedGrant, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kInvalidToSharedGrant, {E::kWantShared, E::kWantExclusive, E::kWantOperated, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kInvalidToSharedGrant, {E::kInvalidate}, "the home took our request, so it had every earlier answer; a later one follows its grant"},
   {S::kInvalidToSharedGrant, {E::kData, E::kOwnerData, E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kRefused, E::kPutAck}, "the owner has answered"},
   {S::kInvalidToSharedGrant, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
@@ -140,20 +149,20 @@ inline constexpr CacheRow kCacheRows[] = {
   {S::kInvalidToDirty, {E::kGrant}, S::kInvalidToDirtyData, {}, "the home's word overtook the owner's data"},
   {S::kInvalidToDirty, {E::kInvalidate}, S::kInvalidToDirty, {A::kAckInvalidate}, "meant for the copy that we dropped before we asked again"},
   {S::kInvalidToDirty, {E::kRefused}, S::kInvalid, {A::kReleaseSlot, A::kRefuseTry}, "a lock elsewhere"},
-  {S::kInvalidToDirty, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kInvalidToDirty, {E::kWantShared, E::kWantExclusive, E::kWantOperated, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kInvalidToDirty, {E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kPutAck}, "we own nothing yet"},
   {S::kInvalidToDirty, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
 
   // ---- InvalidToDirtyData: confirmed, waiting for the owner's data ----
   {S::kInvalidToDirtyData, {E::kOwnerData}, S::kDirty, {A::kServe}, "complete"},
   {S::kInvalidToDirtyData, {E::kForwardShared, E::kForwardExclusive}, S::kInvalidToDirtyData, {A::kHold}, "the home names us owner already; answered when the data has come and was used once"},
-  {S::kInvalidToDirtyData, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kInvalidToDirtyData, {E::kWantShared, E::kWantExclusive, E::kWantOperated, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kInvalidToDirtyData, {E::kData, E::kGrant, E::kInvalidate, E::kHeld, E::kTryHeld, E::kRefused, E::kPutAck}, "granted already"},
   {S::kInvalidToDirtyData, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
 
   // ---- InvalidToDirtyGrant: the data is here, waiting for the home ----
   {S::kInvalidToDirtyGrant, {E::kGrant}, S::kDirty, {A::kServe}, "complete"},
-  {S::kInvalidToDirtyGrant, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kInvalidToDirtyGrant, {E::kWantShared, E::kWantExclusive, E::kWantOperated, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kInvalidToDirtyGrant, {E::kInvalidate, E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld}, "the home names us owner only with its grant"},
   {S::kInvalidToDirtyGrant, {E::kData, E::kOwnerData, E::kRefused, E::kPutAck}, "the owner has answered"},
   {S::kInvalidToDirtyGrant, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
@@ -164,7 +173,7 @@ inline constexpr CacheRow kCacheRows[] = {
   {S::kSharedToDirty, {E::kHeld}, S::kSharedToDirty, {A::kHold}, "a read lock of another thread here; our upgrade waits at the home meanwhile"},
   {S::kSharedToDirty, {E::kTryHeld}, S::kSharedToDirty, {A::kRefuse}, "a read lock of another thread here; a try never waits"},
   {S::kSharedToDirty, {E::kRefused}, S::kShared, {A::kRefuseTry}, "a lock elsewhere; the copy is still good"},
-  {S::kSharedToDirty, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kSharedToDirty, {E::kWantShared, E::kWantExclusive, E::kWantOperated, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kSharedToDirty, {E::kOwnerData, E::kForwardShared, E::kForwardExclusive, E::kPutAck}, "we are a sharer: there is no owner"},
   {S::kSharedToDirty, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
 
@@ -172,14 +181,14 @@ inline constexpr CacheRow kCacheRows[] = {
   {S::kDirtyToInvalid, {E::kPutAck}, S::kInvalid, {A::kReleaseSlot}, "the home has it"},
   {S::kDirtyToInvalid, {E::kForwardShared}, S::kLeftToInvalid, {A::kSendToRequester, A::kWriteBack}, "the forward crossed our return; the copy is still here"},
   {S::kDirtyToInvalid, {E::kForwardExclusive}, S::kLeftToInvalid, {A::kSendToRequester, A::kTransfer}, "the forward crossed our return; the copy is still here"},
-  {S::kDirtyToInvalid, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kDirtyToInvalid, {E::kWantShared, E::kWantExclusive, E::kWantOperated, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kDirtyToInvalid, {E::kInvalidate, E::kHeld, E::kTryHeld, E::kData, E::kOwnerData, E::kGrant, E::kRefused}, "the home names us owner; a line that is evicted is not locked"},
   {S::kDirtyToInvalid, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
 
   // ---- LeftToInvalid: given away while it was being returned ----
   {S::kLeftToInvalid, {E::kPutAck}, S::kInvalid, {A::kReleaseSlot}, "the home has seen the return"},
   {S::kLeftToInvalid, {E::kInvalidate}, S::kLeftToInvalid, {A::kAckInvalidate}, "the home counts us as a sharer until it sees the return"},
-  {S::kLeftToInvalid, {E::kWantShared, E::kWantExclusive, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kLeftToInvalid, {E::kWantShared, E::kWantExclusive, E::kWantOperated, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kLeftToInvalid, {E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kData, E::kOwnerData, E::kGrant, E::kRefused}, "we own nothing and asked for nothing"},
   {S::kLeftToInvalid, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
 
@@ -187,8 +196,28 @@ inline constexpr CacheRow kCacheRows[] = {
   {S::kWritingHome, {E::kWritten}, S::kInvalid, {A::kFinishWrite}, "one message there, one back, and the line is where it was"},
   {S::kWritingHome, {E::kRefused}, S::kInvalid, {A::kTakeBackWrite}, "others have the line, or a lock: ask for it"},
   {S::kWritingHome, {E::kInvalidate}, S::kWritingHome, {A::kAckInvalidate}, "meant for the copy that we dropped before"},
-  {S::kWritingHome, {E::kWantShared, E::kWantExclusive, E::kWantWritten, E::kEvict}, "threads wait in the queue; there is nothing to evict"},
+  {S::kWritingHome, {E::kWantShared, E::kWantExclusive, E::kWantWritten, E::kWantOperated, E::kEvict}, "threads wait in the queue; there is nothing to evict"},
   {S::kWritingHome, {E::kData, E::kOwnerData, E::kGrant, E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kPutAck}, "we own nothing and asked for nothing"},
+  // ---- Operated: operands of one operator are here ----
+  {S::kOperated, {E::kEvict, E::kInvalidate, E::kWantShared, E::kWantExclusive, E::kWantOperated}, S::kOperatedToInvalid, {A::kWithdrawAll, A::kReturnOperated}, "whoever reads, writes or operates otherwise, here or elsewhere, needs every operand"},
+  {S::kOperated, {E::kHeld, E::kTryHeld}, "what cannot be read cannot be locked"},
+  {S::kOperated, {E::kData, E::kOwnerData, E::kGrant, E::kRefused, E::kPutAck}, "nothing was asked"},
+  {S::kOperated, {E::kForwardShared, E::kForwardExclusive}, "we own nothing"},
+  {S::kOperated, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
+
+  // ---- InvalidToOperated: the permission was asked for ----
+  {S::kInvalidToOperated, {E::kGrant}, S::kOperated, {A::kClearOperands, A::kServe}, "one message there, one back"},
+  {S::kInvalidToOperated, {E::kInvalidate}, S::kInvalidToOperated, {A::kAckInvalidate}, "meant for the copy that we dropped before we asked"},
+  {S::kInvalidToOperated, {E::kWantShared, E::kWantExclusive, E::kWantOperated, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kInvalidToOperated, {E::kData, E::kOwnerData, E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kRefused, E::kPutAck}, "we own nothing, and asked for no data"},
+  {S::kInvalidToOperated, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
+
+  // ---- OperatedToInvalid: the home has not taken the operands yet ----
+  {S::kOperatedToInvalid, {E::kPutAck}, S::kInvalid, {A::kReleaseSlot}, "the home has them"},
+  {S::kOperatedToInvalid, {E::kInvalidate}, S::kOperatedToInvalid, {}, "crossed our return, which is the answer"},
+  {S::kOperatedToInvalid, {E::kWantShared, E::kWantExclusive, E::kWantOperated, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
+  {S::kOperatedToInvalid, {E::kData, E::kOwnerData, E::kGrant, E::kForwardShared, E::kForwardExclusive, E::kHeld, E::kTryHeld, E::kRefused}, "we own nothing and asked for nothing"},
+  {S::kOperatedToInvalid, {E::kWantWritten, E::kWritten}, "a write is sent only when nothing of the line is here, or under way"},
 #undef S
 #undef E
 #undef A
@@ -199,7 +228,7 @@ inline constexpr CacheTable kCacheTable{kCacheRows};
 static_assert(kCacheTable.complete(), "every (state, event) of the cache has exactly one row");
 
 [[nodiscard]] constexpr bool is_stable(CacheState state) noexcept {
-  return state <= CacheState::kDirty;
+  return state <= CacheState::kOperated;
 }
 
 [[nodiscard]] std::string_view to_string(CacheState state) noexcept;

@@ -10,7 +10,8 @@ namespace atoll::coherence {
 namespace {
 
 bool is_request(Kind kind) noexcept {
-  return kind == Kind::kGetShared || kind == Kind::kGetExclusive || kind == Kind::kUpgrade;
+  return kind == Kind::kGetShared || kind == Kind::kGetExclusive || kind == Kind::kUpgrade ||
+         kind == Kind::kGetOperated;
 }
 
 /// A line that no thread of the home can hit cannot be locked by one without coming here, and need not be guarded
@@ -88,6 +89,10 @@ DirEvent Protocol::classify_request(const LineRef& ref, const Message& message, 
     if (!lock_fits(word, exclusive)) return message.is_try ? DirEvent::kTryBlocked : DirEvent::kBlocked;
   }
   if (!exclusive) return DirEvent::kGetShared;
+  if (message.kind == Kind::kGetOperated) {
+    const bool so_already = entry.state == DirState::kOperated && entry.operation == message.operation;
+    return entry.state == DirState::kUnshared || so_already ? DirEvent::kOperate : DirEvent::kOperateFirst;
+  }
   if (entry.state == DirState::kShared && count_others(entry, message.requester) == 0) return DirEvent::kUpgradeSole;
   const bool has_copy = exact() && (entry.sharers & bit(message.requester)) != 0;
   return message.kind == Kind::kUpgrade && has_copy ? DirEvent::kUpgrade : DirEvent::kGetExclusive;
@@ -115,6 +120,7 @@ DirEvent Protocol::classify(const LineRef& ref, const Message& message, bool rep
     case Kind::kGetShared:
     case Kind::kGetExclusive:
     case Kind::kUpgrade:
+    case Kind::kGetOperated:
       if (is_owner && entry.state == DirState::kDirty) *why = "the owner asks for what it has";
       return classify_request(ref, message, replayed);
     case Kind::kWriteHome: return classify_write(ref);
@@ -125,6 +131,11 @@ DirEvent Protocol::classify(const LineRef& ref, const Message& message, bool rep
     case Kind::kPutDirty:
       if (is_owner) return DirEvent::kPutDirty;
       return entry.state == DirState::kShared && sole ? DirEvent::kPutDirtyLast : DirEvent::kPutDirtyStale;
+    case Kind::kPutOperated: {
+      if (!is_sharer) *why = "operands returned by a node that does not operate";
+      const bool last = entry.state == DirState::kOperatedToUnshared ? entry.acks_left == 1 : sole;
+      return last ? DirEvent::kPutOperatedLast : DirEvent::kPutOperated;
+    }
     case Kind::kInvalidateAck:
     case Kind::kInvalidateRefused: {
       if (entry.acks_left == 0 || !is_sharer) *why = "an answer that nobody waits for";
@@ -176,7 +187,8 @@ void Protocol::invalidate_others(const LineRef& ref) {
   entry.acks_left = 0;
   for (std::uint64_t rest = entry.sharers; rest != 0; rest &= rest - 1) {
     for (NodeId node = NodeId(std::countr_zero(rest)); node < env_.nodes(); node = NodeId(node + 64)) {
-      if (node == entry.requester || node == env_.self()) continue;
+      // Who wants to operate has dropped its copy; if it is on the list all the same, it says so again.
+      if ((node == entry.requester && entry.operation == 0) || node == env_.self()) continue;
       ++entry.acks_left;
       env_.send(ref, node, {Kind::kInvalidate, (entry.flags & kPendingTry) != 0, env_.self(), entry.requester, 0});
     }
@@ -240,6 +252,7 @@ void Protocol::act(const LineRef& ref, DirAction action, DirState before, const 
       const bool has_copy = exact() && (entry.sharers & bit(message.requester)) != 0 && message.requester != self;
       entry.requester = message.requester;
       entry.slot = message.slot;
+      entry.operation = message.operation;
       entry.flags = std::uint8_t((message.is_try ? kPendingTry : 0) |
                                  (message.kind == Kind::kUpgrade && has_copy ? kPendingUpgrade : 0));
       break;
@@ -279,11 +292,29 @@ void Protocol::act(const LineRef& ref, DirAction action, DirState before, const 
       }
       break;
     case DirAction::kPutAck:
-      if (message.kind == Kind::kPutDirty) env_.send(ref, message.from, {Kind::kPutAck, false, self, message.from, 0});
+      if (message.kind != Kind::kPutShared) env_.send(ref, message.from, {Kind::kPutAck, false, self, message.from, 0});
       break;
     case DirAction::kWrite:
       env_.perform_for(ref, message);
       env_.send(ref, message.from, {Kind::kWritten, false, self, message.from, 0});
+      break;
+    case DirAction::kDeferFirst: env_.cold(ref).requests.push_front(message); break;
+    case DirAction::kBegin:
+      if (is_request(message.kind)) entry.operation = message.operation;
+      ref.line->set_operation(std::uint8_t(entry.operation));
+      if (entry.sharers == 0) mark_away(*ref.line);
+      entry.sharers |= bit(subject);
+      break;
+    case DirAction::kGrant: env_.send(ref, subject, {Kind::kGrant, false, self, subject, 0}); break;
+    case DirAction::kForwardHome: env_.send(ref, entry.owner, {Kind::kForwardExclusive, false, self, self, 0}); break;
+    case DirAction::kRecall:
+      entry.requester = self;
+      invalidate_others(ref);
+      break;
+    case DirAction::kMerge: env_.merge(ref, message); break;
+    case DirAction::kEnd:
+      ref.line->set_operation(0);
+      mark_here(*ref.line);
       break;
   }
   if (outcome.serve || outcome.refuse_try) env_.cold(ref).local_queued = false;
@@ -296,6 +327,7 @@ void Protocol::set_state(const LineRef& ref, DirState state) {
     entry.requester = kNoNode;
     entry.flags = 0;
     entry.acks_left = 0;
+    if (state != DirState::kOperated) entry.operation = 0;
   }
   const bool whole = is_whole(ref.line->version.load(std::memory_order_relaxed));
   switch (state) {
@@ -310,13 +342,22 @@ void Protocol::set_state(const LineRef& ref, DirState state) {
       if (entry.owner == kNoNode || entry.sharers != 0) env_.broken(ref, "a dirty line has no owner, or sharers");
       if (whole && !ATOLL_FAULT(owner_not_marked)) env_.broken(ref, "an owned line passes for one that is here");
       break;
+    case DirState::kOperated:
+      if (entry.owner != kNoNode || entry.sharers == 0)
+        env_.broken(ref, "an operated line has an owner, or nobody operates");
+      if (entry.operation == 0 || entry.operation != ref.line->operation()) env_.broken(ref, "operated, but how?");
+      if (whole) env_.broken(ref, "a line that lacks operands passes for one that is here");
+      break;
     case DirState::kSharedToUnshared:
     case DirState::kSharedToDirty:
+    case DirState::kSharedToOperated:
+    case DirState::kOperatedToUnshared:
       if (entry.acks_left == 0) env_.broken(ref, "nobody was asked to drop a copy");
       break;
     case DirState::kDirtyToShared:
     case DirState::kDirtyToDirty:
     case DirState::kDirtyToUnshared:
+    case DirState::kDirtyToOperated:
       if (entry.owner == kNoNode || entry.requester == kNoNode) env_.broken(ref, "a forward without an owner");
       break;
     case DirState::kCount: env_.broken(ref, "no such state"); break;

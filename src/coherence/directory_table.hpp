@@ -10,39 +10,47 @@ namespace atoll::coherence {
 
 /// States of a line at its home. Those with "To" wait for a message and serve nobody meanwhile.
 enum class DirState : std::uint8_t {
-  kUnshared,          // the home alone has it and may write
-  kShared,            // the home and the sharers may read
-  kDirty,             // the owner alone has it
-  kSharedToUnshared,  // the home wants to write; sharers are being invalidated
-  kSharedToDirty,     // a requester wants to write; the other sharers are being invalidated
-  kDirtyToShared,     // a copy was asked of the owner
-  kDirtyToDirty,      // the line was asked of the owner for another node
-  kDirtyToUnshared,   // the line was asked of the owner for the home
+  kUnshared,            // the home alone has it and may write
+  kShared,              // the home and the sharers may read
+  kDirty,               // the owner alone has it
+  kOperated,            // the sharers, and the home, combine operands of one operator; nobody reads
+  kSharedToUnshared,    // the home wants to write; sharers are being invalidated
+  kSharedToDirty,       // a requester wants to write; the other sharers are being invalidated
+  kDirtyToShared,       // a copy was asked of the owner
+  kDirtyToDirty,        // the line was asked of the owner for another node
+  kDirtyToUnshared,     // the line was asked of the owner for the home
+  kSharedToOperated,    // a requester wants to operate; sharers are being invalidated
+  kDirtyToOperated,     // the line was asked of the owner for the home, so that a requester may operate
+  kOperatedToUnshared,  // somebody wants something else; operands are being returned
   kCount,
 };
 
 enum class DirEvent : std::uint8_t {
-  kGetShared,       // a node wants to read
-  kGetExclusive,    // a node wants to write and has no valid copy
-  kUpgrade,         // a sharer wants to write; there are other sharers
-  kUpgradeSole,     // the only sharer wants to write
-  kLocalShared,     // a thread of the home wants to read
-  kLocalExclusive,  // a thread of the home wants to write
-  kBlocked,         // any of the remote wishes, while a lock of the home forbids it
-  kTryBlocked,      // a try, while a lock forbids it or the line is busy or awaited by others
-  kWriteHome,       // a node wants a write done here; the home has the line for itself, unlocked and awaited by nobody
-  kWriteElsewhere,  // the same, but it is not so
-  kPutShared,       // a sharer dropped its copy; others remain
-  kPutSharedLast,   // the last sharer dropped its copy
-  kPutDirty,        // the owner returned the line
-  kPutDirtyLast,    // returned by a node that was downgraded meanwhile and is now the only sharer
-  kPutDirtyStale,   // returned by a node that is not the owner any more
-  kAnswer,          // a sharer answered an invalidation; more are outstanding
-  kAllGone,         // the last answer; every sharer asked has dropped its copy
-  kSomeRefused,     // the last answer; a sharer refused a try
-  kWriteBack,       // the owner kept a copy and wrote the line home
-  kTransfer,        // the owner gave the line to the requester (or back to the home)
-  kOwnerRefused,    // the owner's lock refuses a try
+  kGetShared,        // a node wants to read
+  kGetExclusive,     // a node wants to write and has no valid copy
+  kUpgrade,          // a sharer wants to write; there are other sharers
+  kUpgradeSole,      // the only sharer wants to write
+  kLocalShared,      // a thread of the home wants to read
+  kLocalExclusive,   // a thread of the home wants to write
+  kOperate,          // a node wants to operate, and may: nobody has the line, or it is operated so already
+  kOperateFirst,     // a node wants to operate, and others have to give the line up before
+  kBlocked,          // any of the remote wishes, while a lock of the home forbids it
+  kTryBlocked,       // a try, while a lock forbids it or the line is busy or awaited by others
+  kWriteHome,        // a node wants a write done here; the home has the line for itself, unlocked and awaited by nobody
+  kWriteElsewhere,   // the same, but it is not so
+  kPutShared,        // a sharer dropped its copy; others remain
+  kPutSharedLast,    // the last sharer dropped its copy
+  kPutDirty,         // the owner returned the line
+  kPutDirtyLast,     // returned by a node that was downgraded meanwhile and is now the only sharer
+  kPutDirtyStale,    // returned by a node that is not the owner any more
+  kPutOperated,      // an operator returned its operands; others remain
+  kPutOperatedLast,  // the last operator did, or the last that was asked to
+  kAnswer,           // a sharer answered an invalidation; more are outstanding
+  kAllGone,          // the last answer; every sharer asked has dropped its copy
+  kSomeRefused,      // the last answer; a sharer refused a try
+  kWriteBack,        // the owner kept a copy and wrote the line home
+  kTransfer,         // the owner gave the line to the requester (or back to the home)
+  kOwnerRefused,     // the owner's lock refuses a try
   kCount,
 };
 
@@ -71,6 +79,13 @@ enum class DirAction : std::uint8_t {
   kRefuse,            // tell the sender that the try failed
   kPutAck,            // tell the sender that its line has arrived
   kWrite,             // do the sender's write and tell it
+  kDeferFirst,        // put it back to the head of the line's queue
+  kBegin,             // the requester operates, and the first one makes the bytes here incomplete
+  kGrant,             // the permission alone to the requester
+  kForwardHome,       // to the owner: the line is for the home
+  kRecall,            // every operator returns its operands
+  kMerge,             // the sender's operands are combined with what is here
+  kEnd,               // nobody operates any more: the bytes here are complete
 };
 
 using DirRow = Row<DirState, DirEvent, DirAction>;
@@ -84,6 +99,7 @@ inline constexpr DirRow kDirRows[] = {
   // ---- Unshared: nobody else has it ----
   {S::kUnshared, {E::kGetShared}, S::kShared, {A::kWithdrawWrite, A::kAddSharer, A::kSendData}, "the home's memory is current; from now on the home only reads"},
   {S::kUnshared, {E::kGetExclusive}, S::kDirty, {A::kWithdrawAll, A::kLogTransfer, A::kSetOwner, A::kSendData}, "nobody else to ask: permission and data in one message"},
+  {S::kUnshared, {E::kOperate}, S::kOperated, {A::kWithdrawAll, A::kBegin, A::kGrant}, "operands begin at nothing: no data goes out"},
   {S::kUnshared, {E::kLocalShared, E::kLocalExclusive}, S::kUnshared, {A::kServeLocal}, "the permission came back while the wish was queued"},
   {S::kUnshared, {E::kBlocked}, S::kUnshared, {A::kDefer}, "a lock of the home; the request waits its turn"},
   {S::kUnshared, {E::kTryBlocked}, S::kUnshared, {A::kRefuse}, "a try never waits"},
@@ -91,6 +107,7 @@ inline constexpr DirRow kDirRows[] = {
   {S::kUnshared, {E::kWriteElsewhere}, S::kUnshared, {A::kRefuse}, "a lock of the home, or others wait: the writer has to take its turn with them"},
   {S::kUnshared, {E::kPutDirtyStale}, S::kUnshared, {A::kPutAck}, "the return crossed a recall for the home, which was answered already"},
   {S::kUnshared, {E::kUpgrade, E::kUpgradeSole}, "an upgrade by a node without a copy is taken as GetExclusive"},
+  {S::kUnshared, {E::kOperateFirst, E::kPutOperated, E::kPutOperatedLast}, "nobody has anything to give up"},
   {S::kUnshared, {E::kPutShared, E::kPutSharedLast, E::kPutDirty, E::kPutDirtyLast}, "nobody has a copy to return"},
   {S::kUnshared, {E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "nothing was asked"},
 
@@ -99,6 +116,8 @@ inline constexpr DirRow kDirRows[] = {
   {S::kShared, {E::kGetExclusive}, S::kSharedToDirty, {A::kWithdrawAll, A::kRemember, A::kInvalidateOthers}, "every copy must be gone before the permission goes out"},
   {S::kShared, {E::kUpgrade}, S::kSharedToDirty, {A::kWithdrawAll, A::kRemember, A::kInvalidateOthers}, "the requester keeps its copy; the others go"},
   {S::kShared, {E::kUpgradeSole}, S::kDirty, {A::kWithdrawAll, A::kLogTransfer, A::kRemember, A::kSetOwner, A::kAnswerPending}, "nobody else to invalidate: the permission alone"},
+  {S::kShared, {E::kOperateFirst}, S::kSharedToOperated, {A::kWithdrawAll, A::kRemember, A::kInvalidateOthers}, "nobody reads what others operate on"},
+  {S::kShared, {E::kOperate, E::kPutOperated, E::kPutOperatedLast}, "it is not operated"},
   {S::kShared, {E::kLocalShared}, S::kShared, {A::kServeLocal}, "the permission came back while the wish was queued"},
   {S::kShared, {E::kLocalExclusive}, S::kSharedToUnshared, {A::kHide, A::kRemember, A::kInvalidateOthers}, "the home writes: every sharer goes"},
   {S::kShared, {E::kBlocked}, S::kShared, {A::kDefer}, "a lock of the home; the request waits its turn"},
@@ -113,6 +132,8 @@ inline constexpr DirRow kDirRows[] = {
   // ---- Dirty: the owner has it ----
   {S::kDirty, {E::kGetShared}, S::kDirtyToShared, {A::kRemember, A::kForwardShared}, "the owner has the only current copy and sends it straight to the requester"},
   {S::kDirty, {E::kGetExclusive}, S::kDirtyToDirty, {A::kRemember, A::kForwardExclusive}, "the line goes from owner to owner; the home confirms"},
+  {S::kDirty, {E::kOperateFirst}, S::kDirtyToOperated, {A::kRemember, A::kForwardHome}, "operands are combined with what stands in the home's memory"},
+  {S::kDirty, {E::kOperate, E::kPutOperated, E::kPutOperatedLast}, "it is not operated"},
   {S::kDirty, {E::kLocalShared}, S::kDirtyToShared, {A::kRemember, A::kForwardShared}, "the home is the requester: the write-back is its data"},
   {S::kDirty, {E::kLocalExclusive}, S::kDirtyToUnshared, {A::kRemember, A::kForwardExclusive}, "the home takes the line back"},
   {S::kDirty, {E::kPutDirty}, S::kUnshared, {A::kClearOwner, A::kPutAck}, "the data was written to the home's memory before the message"},
@@ -125,6 +146,8 @@ inline constexpr DirRow kDirRows[] = {
 
   // ---- SharedToUnshared: the home waits for its sharers ----
   {S::kSharedToUnshared, {E::kGetShared, E::kGetExclusive, E::kUpgrade}, S::kSharedToUnshared, {A::kDefer}, "one at a time"},
+  {S::kSharedToUnshared, {E::kOperateFirst}, S::kSharedToUnshared, {A::kDefer}, "one at a time"},
+  {S::kSharedToUnshared, {E::kOperate, E::kPutOperated, E::kPutOperatedLast}, "it is not operated"},
   {S::kSharedToUnshared, {E::kTryBlocked}, S::kSharedToUnshared, {A::kRefuse}, "busy: a try never waits"},
   {S::kSharedToUnshared, {E::kWriteElsewhere}, S::kSharedToUnshared, {A::kRefuse}, "busy: the writer has to ask for the line"},
   {S::kSharedToUnshared, {E::kWriteHome}, "the home does not have the line for itself"},
@@ -138,6 +161,8 @@ inline constexpr DirRow kDirRows[] = {
 
   // ---- SharedToDirty: a requester waits for the other sharers ----
   {S::kSharedToDirty, {E::kGetShared, E::kGetExclusive, E::kUpgrade, E::kLocalShared, E::kLocalExclusive}, S::kSharedToDirty, {A::kDefer}, "one at a time"},
+  {S::kSharedToDirty, {E::kOperateFirst}, S::kSharedToDirty, {A::kDefer}, "one at a time"},
+  {S::kSharedToDirty, {E::kOperate, E::kPutOperated, E::kPutOperatedLast}, "it is not operated"},
   {S::kSharedToDirty, {E::kTryBlocked}, S::kSharedToDirty, {A::kRefuse}, "busy: a try never waits"},
   {S::kSharedToDirty, {E::kWriteElsewhere}, S::kSharedToDirty, {A::kRefuse}, "busy: the writer has to ask for the line"},
   {S::kSharedToDirty, {E::kWriteHome}, "the home does not have the line for itself"},
@@ -150,6 +175,8 @@ inline constexpr DirRow kDirRows[] = {
 
   // ---- DirtyToShared: a copy was asked of the owner ----
   {S::kDirtyToShared, {E::kGetShared, E::kGetExclusive, E::kLocalShared, E::kLocalExclusive}, S::kDirtyToShared, {A::kDefer}, "one at a time"},
+  {S::kDirtyToShared, {E::kOperateFirst}, S::kDirtyToShared, {A::kDefer}, "one at a time"},
+  {S::kDirtyToShared, {E::kOperate, E::kPutOperated, E::kPutOperatedLast}, "it is not operated"},
   {S::kDirtyToShared, {E::kTryBlocked}, S::kDirtyToShared, {A::kRefuse}, "busy: a try never waits"},
   {S::kDirtyToShared, {E::kWriteElsewhere}, S::kDirtyToShared, {A::kRefuse}, "busy: the writer has to ask for the line"},
   {S::kDirtyToShared, {E::kWriteHome}, "the home does not have the line for itself"},
@@ -161,6 +188,8 @@ inline constexpr DirRow kDirRows[] = {
 
   // ---- DirtyToDirty: the line was asked of the owner for another node ----
   {S::kDirtyToDirty, {E::kGetShared, E::kGetExclusive, E::kLocalShared, E::kLocalExclusive}, S::kDirtyToDirty, {A::kDefer}, "one at a time"},
+  {S::kDirtyToDirty, {E::kOperateFirst}, S::kDirtyToDirty, {A::kDefer}, "one at a time"},
+  {S::kDirtyToDirty, {E::kOperate, E::kPutOperated, E::kPutOperatedLast}, "it is not operated"},
   {S::kDirtyToDirty, {E::kTryBlocked}, S::kDirtyToDirty, {A::kRefuse}, "busy: a try never waits"},
   {S::kDirtyToDirty, {E::kWriteElsewhere}, S::kDirtyToDirty, {A::kRefuse}, "busy: the writer has to ask for the line"},
   {S::kDirtyToDirty, {E::kWriteHome}, "the home does not have the line for itself"},
@@ -173,6 +202,8 @@ inline constexpr DirRow kDirRows[] = {
   // ---- DirtyToUnshared: the home takes the line back ----
   {S::kDirtyToUnshared, {E::kGetShared, E::kGetExclusive}, S::kDirtyToUnshared, {A::kDefer}, "one at a time"},
   {S::kDirtyToUnshared, {E::kLocalShared, E::kLocalExclusive}, "the home has one wish under way at a time, and this is it"},
+  {S::kDirtyToUnshared, {E::kOperateFirst}, S::kDirtyToUnshared, {A::kDefer}, "one at a time"},
+  {S::kDirtyToUnshared, {E::kOperate, E::kPutOperated, E::kPutOperatedLast}, "it is not operated"},
   {S::kDirtyToUnshared, {E::kTryBlocked}, S::kDirtyToUnshared, {A::kRefuse}, "busy: a try never waits"},
   {S::kDirtyToUnshared, {E::kWriteElsewhere}, S::kDirtyToUnshared, {A::kRefuse}, "busy: the writer has to ask for the line"},
   {S::kDirtyToUnshared, {E::kWriteHome}, "the home does not have the line for itself"},
@@ -181,6 +212,46 @@ inline constexpr DirRow kDirRows[] = {
   {S::kDirtyToUnshared, {E::kTransfer}, S::kUnshared, {A::kClearOwner, A::kServeLocal}, "the data stands in the home's memory"},
   {S::kDirtyToUnshared, {E::kOwnerRefused}, S::kDirty, {A::kRefusePending}, "the owner's lock; nothing has changed"},
   {S::kDirtyToUnshared, {E::kBlocked, E::kUpgrade, E::kUpgradeSole, E::kPutShared, E::kPutSharedLast, E::kPutDirtyLast, E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack}, "there are no sharers, and the line was asked, not a copy"},
+  // ---- Operated: sharers and home combine operands ----
+  {S::kOperated, {E::kOperate}, S::kOperated, {A::kBegin, A::kGrant}, "one more; the order of operands does not matter"},
+  {S::kOperated, {E::kGetShared, E::kGetExclusive, E::kOperateFirst, E::kLocalShared, E::kLocalExclusive}, S::kOperatedToUnshared, {A::kDeferFirst, A::kHide, A::kRecall}, "every operand must be in before anybody reads, writes or operates otherwise; those of the home are"},
+  {S::kOperated, {E::kPutOperated}, S::kOperated, {A::kMerge, A::kDropSharer, A::kPutAck}, "one operator less"},
+  {S::kOperated, {E::kPutOperatedLast}, S::kUnshared, {A::kMerge, A::kDropSharer, A::kEnd, A::kPutAck}, "all operands are in: the home may read and write again"},
+  {S::kOperated, {E::kPutDirtyStale}, S::kOperated, {A::kPutAck}, "the return crossed a recall for the home, which was answered already"},
+  {S::kOperated, {E::kTryBlocked, E::kWriteElsewhere}, S::kOperated, {A::kRefuse}, "others wait; or the writer has to ask for the line"},
+  {S::kOperated, {E::kWriteHome, E::kBlocked}, "the home neither writes nor locks a line that is operated"},
+  {S::kOperated, {E::kUpgrade, E::kUpgradeSole, E::kPutShared, E::kPutSharedLast, E::kPutDirty, E::kPutDirtyLast}, "there are no readers and no owner"},
+  {S::kOperated, {E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "nothing was asked"},
+
+  // ---- SharedToOperated: a requester waits for the sharers ----
+  {S::kSharedToOperated, {E::kGetShared, E::kGetExclusive, E::kUpgrade, E::kOperateFirst, E::kLocalShared, E::kLocalExclusive}, S::kSharedToOperated, {A::kDefer}, "one at a time"},
+  {S::kSharedToOperated, {E::kTryBlocked, E::kWriteElsewhere}, S::kSharedToOperated, {A::kRefuse}, "busy: a try never waits, and a writer has to ask for the line"},
+  {S::kSharedToOperated, {E::kPutShared}, S::kSharedToOperated, {}, "crossed the invalidation, which is acknowledged as well"},
+  {S::kSharedToOperated, {E::kAnswer}, S::kSharedToOperated, {A::kTally}, "more to come"},
+  {S::kSharedToOperated, {E::kAllGone}, S::kOperated, {A::kTally, A::kClearSharers, A::kBegin, A::kGrant}, "every copy is gone"},
+  {S::kSharedToOperated, {E::kSomeRefused}, "no try was sent"},
+  {S::kSharedToOperated, {E::kUpgradeSole, E::kPutSharedLast, E::kPutDirtyLast, E::kPutDirtyStale, E::kOperate, E::kPutOperated, E::kPutOperatedLast, E::kWriteHome}, "told apart in stable states only; it is not operated yet"},
+  {S::kSharedToOperated, {E::kBlocked, E::kPutDirty, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "there is no owner"},
+
+  // ---- DirtyToOperated: the line comes home first ----
+  {S::kDirtyToOperated, {E::kGetShared, E::kGetExclusive, E::kOperateFirst, E::kLocalShared, E::kLocalExclusive}, S::kDirtyToOperated, {A::kDefer}, "one at a time"},
+  {S::kDirtyToOperated, {E::kTryBlocked, E::kWriteElsewhere}, S::kDirtyToOperated, {A::kRefuse}, "busy: a try never waits, and a writer has to ask for the line"},
+  {S::kDirtyToOperated, {E::kPutDirty}, S::kDirtyToOperated, {A::kDefer}, "the return crossed the recall; the owner answers that from the copy it still has"},
+  {S::kDirtyToOperated, {E::kTransfer}, S::kOperated, {A::kClearOwner, A::kBegin, A::kGrant}, "the data stands in the home's memory"},
+  {S::kDirtyToOperated, {E::kPutDirtyStale, E::kOwnerRefused}, "a return is deferred with the answer that makes it stale; no try was sent"},
+  {S::kDirtyToOperated, {E::kOperate, E::kPutOperated, E::kPutOperatedLast, E::kWriteHome}, "it is not operated yet"},
+  {S::kDirtyToOperated, {E::kBlocked, E::kUpgrade, E::kUpgradeSole, E::kPutShared, E::kPutSharedLast, E::kPutDirtyLast, E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack}, "there are no sharers, and the line was asked, not a copy"},
+
+  // ---- OperatedToUnshared: operands are being returned ----
+  {S::kOperatedToUnshared, {E::kGetShared, E::kGetExclusive, E::kUpgrade, E::kOperateFirst, E::kLocalShared, E::kLocalExclusive}, S::kOperatedToUnshared, {A::kDefer}, "one at a time"},
+  {S::kOperatedToUnshared, {E::kTryBlocked, E::kWriteElsewhere}, S::kOperatedToUnshared, {A::kRefuse}, "busy: a try never waits, and a writer has to ask for the line"},
+  {S::kOperatedToUnshared, {E::kPutOperated}, S::kOperatedToUnshared, {A::kMerge, A::kTally, A::kPutAck}, "more to come"},
+  {S::kOperatedToUnshared, {E::kPutOperatedLast}, S::kUnshared, {A::kMerge, A::kTally, A::kClearSharers, A::kEnd, A::kPutAck}, "all operands are in; those who wait take their turns"},
+  {S::kOperatedToUnshared, {E::kAnswer}, S::kOperatedToUnshared, {A::kTally}, "a node that did not operate, where a bit stands for several"},
+  {S::kOperatedToUnshared, {E::kAllGone}, S::kUnshared, {A::kTally, A::kClearSharers, A::kEnd}, "a node that did not operate, and the last to answer"},
+  {S::kOperatedToUnshared, {E::kWriteHome, E::kOperate, E::kBlocked}, "the home does not have the line for itself"},
+  {S::kOperatedToUnshared, {E::kUpgradeSole, E::kPutShared, E::kPutSharedLast, E::kPutDirty, E::kPutDirtyLast, E::kPutDirtyStale}, "there are no readers and no owner"},
+  {S::kOperatedToUnshared, {E::kSomeRefused, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "there is no owner, and no try was sent"},
 #undef S
 #undef E
 #undef A
@@ -191,7 +262,7 @@ inline constexpr DirTable kDirTable{kDirRows};
 static_assert(kDirTable.complete(), "every (state, event) of the directory has exactly one row");
 
 [[nodiscard]] constexpr bool is_stable(DirState state) noexcept {
-  return state <= DirState::kDirty;
+  return state <= DirState::kOperated;
 }
 
 [[nodiscard]] std::string_view to_string(DirState state) noexcept;

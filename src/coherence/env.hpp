@@ -42,6 +42,11 @@ class Env {
   virtual void perform(const LineRef& ref, Op& op) = 0;
   /// At the home: does the write that came with the message, which is the one that is being received.
   virtual void perform_for(const LineRef& ref, const Message& message) = 0;
+  /// The slot becomes one without operands, of the operator that the line says.
+  virtual void clear_operands(const LineRef& ref) = 0;
+  /// At the home: combines the operands in the sender's slot, which it keeps as they are until it is answered, with the
+  /// line's data.
+  virtual void merge(const LineRef& ref, const Message& message) = 0;
   /// The operation is done (or a try refused); it is in no queue any more.
   virtual void complete(const LineRef& ref, Op& op, Errc result) = 0;
 

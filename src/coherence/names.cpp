@@ -16,39 +16,65 @@ std::string_view name(const std::array<std::string_view, N>& names, Enum value) 
 }  // namespace
 
 std::string_view to_string(DirState state) noexcept {
-  static constexpr std::array<std::string_view, 8> kNames = {"Unshared",         "Shared",         "Dirty",
-                                                             "SharedToUnshared", "SharedToDirty",  "DirtyToShared",
-                                                             "DirtyToDirty",     "DirtyToUnshared"};
+  static constexpr std::array<std::string_view, 12> kNames = {
+      "Unshared",      "Shared",       "Dirty",           "Operated",         "SharedToUnshared", "SharedToDirty",
+      "DirtyToShared", "DirtyToDirty", "DirtyToUnshared", "SharedToOperated", "DirtyToOperated",  "OperatedToUnshared"};
   static_assert(kNames.size() == std::size_t(DirState::kCount));
   return name(kNames, state);
 }
 
 std::string_view to_string(DirEvent event) noexcept {
-  static constexpr std::array<std::string_view, 21> kNames = {
-      "GetShared", "GetExclusive", "Upgrade",       "UpgradeSole",    "LocalShared", "LocalExclusive",
-      "Blocked",   "TryBlocked",   "WriteHome",     "WriteElsewhere", "PutShared",   "PutSharedLast",
-      "PutDirty",  "PutDirtyLast", "PutDirtyStale", "Answer",         "AllGone",     "SomeRefused",
-      "WriteBack", "Transfer",     "OwnerRefused"};
+  static constexpr std::array<std::string_view, 25> kNames = {
+      "GetShared",      "GetExclusive",   "Upgrade",      "UpgradeSole",     "LocalShared",
+      "LocalExclusive", "Operate",        "OperateFirst", "Blocked",         "TryBlocked",
+      "WriteHome",      "WriteElsewhere", "PutShared",    "PutSharedLast",   "PutDirty",
+      "PutDirtyLast",   "PutDirtyStale",  "PutOperated",  "PutOperatedLast", "Answer",
+      "AllGone",        "SomeRefused",    "WriteBack",    "Transfer",        "OwnerRefused"};
   static_assert(kNames.size() == std::size_t(DirEvent::kCount));
   return name(kNames, event);
 }
 
 std::string_view to_string(DirAction action) noexcept {
-  static constexpr std::array<std::string_view, 24> kNames = {
-      "None",      "WithdrawWrite",    "WithdrawAll",   "Hide",
-      "AddSharer", "DropSharer",       "ClearSharers",  "OwnerToSharer",
-      "SetOwner",  "ClearOwner",       "LogTransfer",   "SendData",
-      "Remember",  "InvalidateOthers", "ForwardShared", "ForwardExclusive",
-      "Tally",     "AnswerPending",    "RefusePending", "ServeLocal",
-      "Defer",     "Refuse",           "PutAck",        "Write"};
-  static_assert(kNames.size() == std::size_t(DirAction::kWrite) + 1);
+  static constexpr std::array<std::string_view, 31> kNames = {"None",
+                                                              "WithdrawWrite",
+                                                              "WithdrawAll",
+                                                              "Hide",
+                                                              "AddSharer",
+                                                              "DropSharer",
+                                                              "ClearSharers",
+                                                              "OwnerToSharer",
+                                                              "SetOwner",
+                                                              "ClearOwner",
+                                                              "LogTransfer",
+                                                              "SendData",
+                                                              "Remember",
+                                                              "InvalidateOthers",
+                                                              "ForwardShared",
+                                                              "ForwardExclusive",
+                                                              "Tally",
+                                                              "AnswerPending",
+                                                              "RefusePending",
+                                                              "ServeLocal",
+                                                              "Defer",
+                                                              "Refuse",
+                                                              "PutAck",
+                                                              "Write",
+                                                              "DeferFirst",
+                                                              "Begin",
+                                                              "Grant",
+                                                              "ForwardHome",
+                                                              "Recall",
+                                                              "Merge",
+                                                              "End"};
+  static_assert(kNames.size() == std::size_t(DirAction::kEnd) + 1);
   return name(kNames, action);
 }
 
 std::string_view to_string(CacheState state) noexcept {
-  static constexpr std::array<std::string_view, 13> kNames = {"Invalid",
+  static constexpr std::array<std::string_view, 16> kNames = {"Invalid",
                                                               "Shared",
                                                               "Dirty",
+                                                              "Operated",
                                                               "InvalidToShared",
                                                               "InvalidToSharedData",
                                                               "InvalidToSharedGrant",
@@ -58,32 +84,35 @@ std::string_view to_string(CacheState state) noexcept {
                                                               "SharedToDirty",
                                                               "DirtyToInvalid",
                                                               "LeftToInvalid",
-                                                              "WritingHome"};
+                                                              "WritingHome",
+                                                              "InvalidToOperated",
+                                                              "OperatedToInvalid"};
   static_assert(kNames.size() == std::size_t(CacheState::kCount));
   return name(kNames, state);
 }
 
 std::string_view to_string(CacheEvent event) noexcept {
-  static constexpr std::array<std::string_view, 15> kNames = {
-      "WantShared",    "WantExclusive",    "WantWritten", "Evict",   "Data",    "OwnerData", "Grant",  "Invalidate",
-      "ForwardShared", "ForwardExclusive", "Held",        "TryHeld", "Refused", "PutAck",    "Written"};
+  static constexpr std::array<std::string_view, 16> kNames = {
+      "WantShared", "WantExclusive", "WantWritten",      "WantOperated", "Evict",   "Data",    "OwnerData", "Grant",
+      "Invalidate", "ForwardShared", "ForwardExclusive", "Held",         "TryHeld", "Refused", "PutAck",    "Written"};
   static_assert(kNames.size() == std::size_t(CacheEvent::kCount));
   return name(kNames, event);
 }
 
 std::string_view to_string(CacheAction action) noexcept {
-  static constexpr std::array<std::string_view, 22> kNames = {
-      "None",          "AskShared",       "AskExclusive", "AskUpgrade",   "AskWrite",    "Hide",
-      "WithdrawWrite", "WithdrawAll",     "ReturnShared", "ReturnDirty",  "ReleaseSlot", "AckInvalidate",
-      "Refuse",        "SendToRequester", "WriteBack",    "Transfer",     "Hold",        "Serve",
-      "ServeReads",    "RefuseTry",       "FinishWrite",  "TakeBackWrite"};
-  static_assert(kNames.size() == std::size_t(CacheAction::kTakeBackWrite) + 1);
+  static constexpr std::array<std::string_view, 25> kNames = {
+      "None",        "AskShared",     "AskExclusive", "AskUpgrade",      "AskWrite",
+      "Hide",        "WithdrawWrite", "WithdrawAll",  "ReturnShared",    "ReturnDirty",
+      "ReleaseSlot", "AckInvalidate", "Refuse",       "SendToRequester", "WriteBack",
+      "Transfer",    "Hold",          "Serve",        "ServeReads",      "RefuseTry",
+      "FinishWrite", "TakeBackWrite", "AskOperated",  "ClearOperands",   "ReturnOperated"};
+  static_assert(kNames.size() == std::size_t(CacheAction::kReturnOperated) + 1);
   return name(kNames, action);
 }
 
 std::string_view to_string(OpKind kind) noexcept {
-  static constexpr std::array<std::string_view, 7> kNames = {
-      "read", "write", "atomic", "read_lock", "write_lock", "try_read_lock", "try_write_lock"};
+  static constexpr std::array<std::string_view, 8> kNames = {
+      "read", "write", "atomic", "operate", "read_lock", "write_lock", "try_read_lock", "try_write_lock"};
   return name(kNames, kind);
 }
 

@@ -6,6 +6,7 @@
 namespace atoll::coherence {
 
 using detail::kLockWaiters;
+using detail::kOperable;
 using detail::kReadable;
 using detail::kWritable;
 
@@ -25,10 +26,17 @@ bool OpQueue::remove(const Op& op) noexcept {
 std::uint8_t Protocol::permission(const LineRef& ref) noexcept {
   if (ref.is_home()) {
     if (ref.directory->state == DirState::kUnshared) return kReadable | kWritable;
+    if (ref.directory->state == DirState::kOperated) return kOperable;
     return ref.directory->state == DirState::kShared ? kReadable : 0;
   }
   if (ref.state() == CacheState::kDirty) return kReadable | kWritable;
+  if (ref.state() == CacheState::kOperated) return kOperable;
   return ref.state() == CacheState::kShared ? kReadable : 0;
+}
+
+bool Protocol::allows(const LineRef& ref, const Op& op) noexcept {
+  const std::uint8_t access = permission(ref) & need_of(op.kind);
+  return access == kOperable ? ref.line->operation() == op.operation : access != 0;
 }
 
 bool Protocol::is_quiet(const LineRef& ref) noexcept {
@@ -37,7 +45,8 @@ bool Protocol::is_quiet(const LineRef& ref) noexcept {
 
 void Protocol::publish_access(const LineRef& ref) noexcept {
   const std::uint8_t access = permission(ref);
-  const std::uint8_t use = (access & kWritable) != 0 ? Line::kWritten : access != 0 ? Line::kRead : Line::kUnused;
+  const bool changed = (access & (kWritable | kOperable)) != 0;
+  const std::uint8_t use = changed ? Line::kWritten : access != 0 ? Line::kRead : Line::kUnused;
   if (use > ref.line->use) ref.line->use = use;
   ref.hot.set_access(access);
 }
@@ -57,7 +66,7 @@ bool Protocol::others_wait(const LineRef& ref, const Cold& cold) const noexcept 
 
 void Protocol::submit(const LineRef& ref, Op& op) {
   if (is_try(op.kind)) return submit_try(ref, op);
-  const bool allowed = (permission(ref) & need_of(op.kind)) != 0;
+  const bool allowed = allows(ref, op);
   Cold* found = env_.find_cold(ref);
   if (!is_lock(op.kind)) {
     const bool next = allowed && (found == nullptr || found->memory.empty());
@@ -104,6 +113,10 @@ void Protocol::submit_try(const LineRef& ref, Op& op) {
     env_.complete(ref, op, take_lock(ref.line->lock, exclusive) ? Errc::kOk : Errc::kRefused);
   } else if (!ref.is_home() && ref.state() == CacheState::kInvalid && !env_.take_slot(ref)) {
     env_.complete(ref, op, Errc::kRefused);
+  } else if (!ref.is_home() && ref.state() == CacheState::kOperated) {
+    // There is no room for a wish behind the return of the operands; the next try finds the line without them.
+    env_.complete(ref, op, Errc::kRefused);
+    after(ref, step(ref, CacheEvent::kEvict, Message{}));
   } else {
     cold.trying = &op;
     const Message wish{exclusive ? Kind::kGetExclusive : Kind::kGetShared, true, env_.self(), env_.self(), 0};
@@ -185,10 +198,13 @@ bool Protocol::read_ahead(const LineRef& ref) {
 /// The access that the operations in the queues need next, 0 when none can use it now.
 std::uint8_t Protocol::wanted(const LineRef& ref, const Cold& cold) const noexcept {
   std::uint8_t need = 0;
-  for (const Op* op = cold.memory.front(); op != nullptr; op = op->next) {
-    need |= need_of(op->kind);
+  const Op* const first = cold.memory.front();
+  for (const Op* op = first; op != nullptr; op = op->next) {
+    const bool operates = op->kind == OpKind::kOperate && !ref.is_home() && op->operation == first->operation;
+    need |= operates ? std::uint8_t(kOperable) : need_of(op->kind);
     if ((need & kWritable) != 0) return kWritable;  // one request for all of them
   }
+  if ((need & kOperable) != 0) return need == kOperable ? kOperable : kWritable;
   if (need != 0) return need;
   const Op* lock = cold.locks.front();
   if (lock == nullptr) return 0;
@@ -202,7 +218,8 @@ void Protocol::pursue(const LineRef& ref) {
   if (cold == nullptr || cold->local_queued || (!ref.is_home() && !is_quiet(ref))) return;
   serve(ref, false);  // what is needed may have come with something else: a refused try, somebody's write-back
   const std::uint8_t need = wanted(ref, *cold);
-  if (need == 0 || (permission(ref) & need) != 0) return;
+  if (need == 0 || (need != kOperable && (permission(ref) & need) != 0)) return;
+  if (need == kOperable) return pursue_operated(ref, *cold);
   const bool exclusive = need == kWritable;
   const Message wish{exclusive ? Kind::kGetExclusive : Kind::kGetShared, false, env_.self(), env_.self(), 0};
   if (ref.is_home()) {
@@ -214,6 +231,23 @@ void Protocol::pursue(const LineRef& ref) {
   after(ref, step(ref, exclusive ? CacheEvent::kWantExclusive : CacheEvent::kWantShared, wish));
 }
 
+/// Asks for permission to operate. A copy to read goes first, unless a thread of this node has locked it: then the line
+/// is asked for as for a write. REQUIRES: the first that waits wants to operate, and cannot.
+void Protocol::pursue_operated(const LineRef& ref, const Cold& cold) {
+  const std::uint8_t operation = cold.memory.front()->operation;
+  if (ref.state() == CacheState::kShared) {
+    const std::uint32_t word = ref.line->lock.fetch_or(kLockWaiters, std::memory_order_seq_cst);
+    if (!lock_fits(word, true)) {
+      const Message wish{Kind::kGetExclusive, false, env_.self(), env_.self(), 0};
+      after(ref, step(ref, CacheEvent::kWantExclusive, wish));
+      return;
+    }
+  }
+  if (ref.state() == CacheState::kInvalid && !env_.take_slot(ref)) return;
+  const Message wish{Kind::kGetOperated, false, env_.self(), env_.self(), 0, operation};
+  after(ref, step(ref, CacheEvent::kWantOperated, wish));
+}
+
 /// Lets everything go ahead that the line now allows. `granted`: the permission has just come, and at least
 /// one waiting lock may have it before others elsewhere get their turn; that is what makes progress sure.
 void Protocol::serve(const LineRef& ref, bool granted) {
@@ -221,7 +255,7 @@ void Protocol::serve(const LineRef& ref, bool granted) {
   if (cold == nullptr) return;
   const std::uint8_t allowed = permission(ref);
   const bool somebody = allowed != 0 && !(cold->memory.empty() && cold->locks.empty() && cold->trying == nullptr);
-  while (!cold->memory.empty() && (allowed & need_of(cold->memory.front()->kind)) != 0) {
+  while (!cold->memory.empty() && allows(ref, *cold->memory.front())) {
     Op* op = cold->memory.pop();
     env_.perform(ref, *op);
     env_.complete(ref, *op, Errc::kOk);

@@ -54,6 +54,8 @@ class Protocol {
 
   /// The access that the line's state gives to threads of this node.
   [[nodiscard]] static std::uint8_t permission(const LineRef& ref) noexcept;
+  /// Is that enough for the operation?
+  [[nodiscard]] static bool allows(const LineRef& ref, const Op& op) noexcept;
   [[nodiscard]] static bool is_quiet(const LineRef& ref) noexcept;
   /// Lets threads of this node hit the line as far as its state allows.
   static void publish_access(const LineRef& ref) noexcept;
@@ -74,6 +76,7 @@ class Protocol {
   void end_write_away(const LineRef& ref, bool done);
   void after(const LineRef& ref, const Outcome& outcome);
   void settle(const LineRef& ref);
+  void pursue_operated(const LineRef& ref, const Cold& cold);
   [[nodiscard]] std::uint8_t wanted(const LineRef& ref, const Cold& cold) const noexcept;
   [[nodiscard]] bool others_wait(const LineRef& ref, const Cold& cold) const noexcept;
   void lower_access(const LineRef& ref, std::uint8_t keep, bool wait);

@@ -24,7 +24,8 @@ struct Message {
   bool is_try = false;
   NodeId from = 0;
   NodeId requester = 0;
-  std::uint32_t slot = 0;  // of the requester's cache
+  std::uint32_t slot = 0;      // of the requester's cache
+  std::uint8_t operation = 0;  // GetOperated: which operator
   friend bool operator==(const Message&, const Message&) = default;
 };
 [[nodiscard]] std::string to_string(const Message& message);
@@ -32,7 +33,8 @@ struct Message {
 enum class OpKind : std::uint8_t {
   kRead,
   kWrite,
-  kAtomic,  // read and write in one step
+  kAtomic,   // read and write in one step
+  kOperate,  // combine an operand; the result is not asked for
   kReadLock,
   kWriteLock,
   kTryReadLock,
@@ -44,8 +46,9 @@ enum class OpKind : std::uint8_t {
 [[nodiscard]] constexpr bool is_try(OpKind kind) noexcept {
   return kind >= OpKind::kTryReadLock;
 }
-/// The access bits without which the operation cannot be done.
+/// The access bits one of which the operation needs.
 [[nodiscard]] constexpr std::uint8_t need_of(OpKind kind) noexcept {
+  if (kind == OpKind::kOperate) return detail::kWritable | detail::kOperable;
   return kind == OpKind::kRead || kind == OpKind::kReadLock || kind == OpKind::kTryReadLock ? detail::kReadable
                                                                                             : detail::kWritable;
 }
@@ -55,8 +58,9 @@ enum class OpKind : std::uint8_t {
 struct Op {
   explicit Op(OpKind k) noexcept : kind(k) {}
   OpKind kind;
-  bool under_lock = false;  // its thread holds a lock of the line
-  bool may_leave = false;   // a write that the home may do, if the line is not here
+  bool under_lock = false;     // its thread holds a lock of the line
+  bool may_leave = false;      // a write that the home may do, if the line is not here
+  std::uint8_t operation = 0;  // kOperate: the operator, from 1 on
   Op* next = nullptr;
 };
 
@@ -98,14 +102,15 @@ enum DirFlags : std::uint8_t {
 ///
 /// Invariants (asserted by the one setter):
 ///   1. Unshared: no owner, no sharers.   2. Shared: sharers, no owner.   3. Dirty: an owner, no sharers.
+///   4. Operated: sharers, who all combine operands of one operator; no owner.
 struct DirEntry {
   DirState state = DirState::kUnshared;
   std::uint8_t flags = 0;
   NodeId owner = kNoNode;
   NodeId requester = kNoNode;  // while busy: who waits
   std::uint16_t acks_left = 0;
-  std::uint32_t slot = 0;  // while busy: the requester's slot
-  std::uint32_t reserved = 0;
+  std::uint32_t slot = 0;       // while busy: the requester's slot
+  std::uint32_t operation = 0;  // the operator, while operated or while busy to become so
   std::uint64_t sharers = 0;    // bit n % 64; beyond 64 nodes a bit stands for a group
   std::uint64_t transfers = 0;  // counter per ownership transfer, as in GAM's recovery scheme
 };

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::uint64_t kLineBytes = 512;
 constexpr std::uint8_t kReadWrite = detail::kReadable | detail::kWritable;
+constexpr std::uint8_t kAnyAccess = kReadWrite | detail::kOperable;
 
 bool asked_exclusive(CacheState state) noexcept {
   return state == CacheState::kInvalidToDirty || state == CacheState::kInvalidToDirtyData ||
@@ -102,7 +103,10 @@ class World::NodeEnv final : public coherence::Env {
   }
   void release_slot(const LineRef& ref) noexcept override {
     if (observe(ref).lingering != 0) world_.fail("a slot was released while threads may use it");
+    if (mine(ref).operands == Operands::kSome) world_.fail("operands are thrown away");
     ref.line->slot = 0;
+    ref.line->set_operation(0);
+    mine(ref).operands = Operands::kNone;
     mine(ref).fresh = false;
   }
   void log_transfer(const LineRef& ref, NodeId owner) override { world_.logged_[index(ref)] = owner; }
@@ -110,6 +114,8 @@ class World::NodeEnv final : public coherence::Env {
   void perform(const LineRef& ref, Op& op) override;
   void perform_for(const LineRef& ref, const Message& message) override;
   void complete(const LineRef& ref, Op& op, Errc result) override;
+  void clear_operands(const LineRef& ref) override { observe(ref).operands = Operands::kEmpty; }
+  void merge(const LineRef& ref, const Message& message) override;
 
   void fault(const LineRef& ref, const Message& message, const char* why) override {
     world_.fail(fmt::format("node {} calls a message of a correct node a fault: {} line {}: {}", self_,
@@ -121,7 +127,7 @@ class World::NodeEnv final : public coherence::Env {
 
  private:
   static unsigned index(const LineRef& ref) noexcept { return unsigned(ref.address.offset() / kLineBytes - 1); }
-  static std::uint8_t access(const LineRef& ref) noexcept { return ref.hot.access() & kReadWrite; }
+  static std::uint8_t access(const LineRef& ref) noexcept { return ref.hot.access() & kAnyAccess; }
   ModelLine& mine(const LineRef& ref) const noexcept { return world_.at(self_, index(ref)); }
   /// Threads run between any two things that the core does: what is allowed now may be in use from now on.
   ModelLine& observe(const LineRef& ref) const noexcept {
@@ -131,6 +137,7 @@ class World::NodeEnv final : public coherence::Env {
   }
   void check_given(const LineRef& ref, NodeId to, const Message& message);
   void write(unsigned line);
+  void combine(const LineRef& ref, const ModelOp& op);
 
   World& world_;
   NodeId self_;
@@ -141,24 +148,27 @@ class World::NodeEnv final : public coherence::Env {
 void World::NodeEnv::check_given(const LineRef& ref, NodeId to, const Message& message) {
   const std::uint8_t lingering = observe(ref).lingering;
   const bool exclusive = asked_exclusive(world_.at(to, index(ref)).ref.state());
-  std::uint8_t allowed = kReadWrite;
+  std::uint8_t allowed = kAnyAccess;
   switch (message.kind) {
     case Kind::kData:
     case Kind::kGrant:
       if (exclusive && world_.logged_[index(ref)] != to)
         world_.fail(fmt::format("a grant to node {} before its log", to));
       allowed = exclusive ? 0 : std::uint8_t(detail::kReadable);
+      if (world_.at(to, index(ref)).ref.state() == CacheState::kInvalidToOperated) allowed = detail::kOperable;
       break;
     case Kind::kOwnerData: allowed = exclusive ? 0 : std::uint8_t(detail::kReadable); break;
     case Kind::kWriteBack: allowed = detail::kReadable; break;
     case Kind::kInvalidateAck:
     case Kind::kPutShared:
     case Kind::kPutDirty:
+    case Kind::kPutOperated:
     case Kind::kTransfer: allowed = 0; break;
     case Kind::kNone:
     case Kind::kGetShared:
     case Kind::kGetExclusive:
     case Kind::kUpgrade:
+    case Kind::kGetOperated:
     case Kind::kWriteHome:
     case Kind::kWritten:
     case Kind::kInvalidate:
@@ -188,6 +198,12 @@ void World::NodeEnv::perform(const LineRef& ref, Op& op) {
   ModelOp& mine_op = static_cast<ModelOp&>(op);
   if (mine_op.performed) world_.fail(fmt::format("a {} of node {} was done twice", to_string(op.kind), self_));
   mine_op.performed = true;
+  if (op.kind == OpKind::kOperate && (coherence::Protocol::permission(ref) & detail::kWritable) == 0) {
+    return combine(ref, mine_op);
+  }
+  if (world_.lacks_operands(line)) {
+    world_.fail(fmt::format("a {} of node {} to line {} while operands are missing", to_string(op.kind), self_, line));
+  }
   if (!observe(ref).fresh) {
     world_.fail(fmt::format("a {} of node {} sees an old value of line {}", to_string(op.kind), self_, line));
   }
@@ -198,6 +214,42 @@ void World::NodeEnv::perform(const LineRef& ref, Op& op) {
     return;
   }
   write(line);
+}
+
+/// An operand, where others may combine theirs at the same time.
+void World::NodeEnv::combine(const LineRef& ref, const ModelOp& op) {
+  const unsigned line = index(ref);
+  for (unsigned node = 0; node < world_.options_.nodes; ++node) {
+    const ModelLine& other = world_.at(node, line);
+    if (world_.may_read(node, line)) {
+      world_.fail(fmt::format("node {} operates on line {} while node {} may read it", self_, line, node));
+    }
+    if (other.operands == Operands::kSome && other.line.operation() != op.operation) {
+      world_.fail(fmt::format("line {} is operated by two operators at once", line));
+    }
+  }
+  ModelLine& here = observe(ref);
+  if (ref.line->operation() != op.operation) world_.fail("an operand for another operator than the line's");
+  if (ref.is_home()) {
+    if (!here.fresh) world_.fail(fmt::format("an operand of the home to an old value of line {}", line));
+    return;
+  }
+  if (here.operands != Operands::kEmpty && here.operands != Operands::kSome) {
+    world_.fail(fmt::format("an operand of node {} is combined with rubbish", self_));
+  }
+  here.operands = Operands::kSome;
+}
+
+void World::NodeEnv::merge(const LineRef& ref, const Message& message) {
+  const unsigned line = index(ref);
+  ModelLine& from = world_.at(message.from, line);
+  if (from.line.slot != message.slot + 1) world_.fail("operands are taken from a slot that the line does not have");
+  if (from.operands != Operands::kEmpty && from.operands != Operands::kSome) {
+    world_.fail(fmt::format("node {} takes the operands of node {} twice", self_, message.from));
+  }
+  if (!ref.is_home() || !observe(ref).fresh) world_.fail("operands are combined with an old value");
+  if (from.line.operation() != ref.line->operation()) world_.fail("operands are taken for those of another operator");
+  from.operands = Operands::kTaken;
 }
 
 void World::NodeEnv::perform_for(const LineRef& ref, const Message& message) {
@@ -292,6 +344,8 @@ void World::clear_line(unsigned node, unsigned line) {
   model.line.version.store(0, std::memory_order_relaxed);
   model.line.state = std::uint8_t(CacheState::kInvalid);
   model.line.slot = 0;
+  model.line.set_operation(0);
+  model.operands = Operands::kNone;
   model.entry = coherence::DirEntry{};
   model.cold.memory = {};
   model.cold.locks = {};
@@ -311,6 +365,7 @@ void World::reset() {
   }
   for (ModelThread& t : threads_) {
     t.blocking.pending = t.blocking.performed = false;
+    t.blocking.operation = 0;
     for (ModelOp& write : t.writes) write.pending = write.performed = false;
     t.held = {};
   }
@@ -355,7 +410,7 @@ void World::enumerate(std::vector<Step>& out) const {
       const ModelLine& model = at(node, line);
       if (model.ref.is_home() || model.has_cold) continue;
       const CacheState state = model.ref.state();
-      if ((options_.ops & kOpsEvict) != 0 && (state == CacheState::kShared || state == CacheState::kDirty)) {
+      if ((options_.ops & kOpsEvict) != 0 && is_stable(state) && state != CacheState::kInvalid) {
         out.push_back({StepKind::kEvict, std::uint8_t(node), 0, 0, std::uint8_t(line)});
       }
       if ((options_.ops & kOpsAhead) != 0 && state == CacheState::kInvalid) {
@@ -390,6 +445,10 @@ void World::enumerate_thread(unsigned node, unsigned index, std::vector<Step>& o
       const bool absent = !model.ref.is_home() && !model.has_cold && model.ref.state() == CacheState::kInvalid;
       if ((options_.ops & kOpsLeave) != 0 && absent) add(StepKind::kWriteHome, line, OpKind::kWrite);
     }
+    for (std::uint8_t by = 1; by <= 2 && (options_.ops & kOpsOperate) != 0 && may_write; ++by) {
+      out.push_back(
+          {StepKind::kOperation, std::uint8_t(node), by, std::uint8_t(index), std::uint8_t(line), OpKind::kOperate});
+    }
     if ((options_.ops & kOpsAtomic) != 0 && may_write) add(StepKind::kOperation, line, OpKind::kAtomic);
     if (!may_lock || t.held[line] != Hold::kNone) continue;
     if ((options_.ops & kOpsLock) != 0 && in_order) {
@@ -422,7 +481,7 @@ bool World::apply(const Step& step) {
     }
   }
   ModelLine& model = at(step.node, step.line);
-  model.lingering |= model.ref.hot.access() & kReadWrite;
+  model.lingering |= model.ref.hot.access() & kAnyAccess;
   return done;
 }
 
@@ -435,11 +494,14 @@ void World::deliver(unsigned from, unsigned to) {
 void World::operate(const Step& step) {
   ModelThread& t = thread(step.node, step.thread);
   const ModelLine& model = at(step.node, step.line);
-  const bool hit = !is_lock(step.op) && (model.ref.hot.access() & need_of(step.op)) != 0;
+  std::uint8_t usable = model.ref.hot.access();
+  if (step.op == OpKind::kOperate && model.line.operation() != step.peer) usable &= kReadWrite;
+  const bool hit = !is_lock(step.op) && (usable & need_of(step.op)) != 0;
   ModelOp& op = step.op == OpKind::kWrite ? t.writes[step.line] : t.blocking;
   op.kind = step.op;
   op.pending = true;
   op.performed = false;
+  op.operation = step.op == OpKind::kOperate ? step.peer : 0;
   op.under_lock = t.held[step.line] != Hold::kNone;
   op.may_leave = step.kind == StepKind::kWriteHome;
   if (step.op != OpKind::kWrite) t.blocking_line = step.line;

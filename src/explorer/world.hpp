@@ -28,10 +28,11 @@ enum OpsMask : std::uint32_t {
   kOpsLock = 8,
   kOpsTry = 16,
   kOpsEvict = 32,
-  kOpsCancel = 64,           // a blocked operation is taken back
-  kOpsAhead = 128,           // a copy is asked for that nobody waits for
-  kOpsLeave = 256,           // a write is sent to the home
-  kOpsAll = 63 | kOpsLeave,  // those that an application asks for
+  kOpsCancel = 64,                         // a blocked operation is taken back
+  kOpsAhead = 128,                         // a copy is asked for that nobody waits for
+  kOpsLeave = 256,                         // a write is sent to the home
+  kOpsOperate = 512,                       // operands of one of two operators are combined
+  kOpsAll = 63 | kOpsLeave | kOpsOperate,  // those that an application asks for
 };
 
 struct WorldOptions {
@@ -52,7 +53,7 @@ struct Step {
   std::uint8_t peer = 0;
   std::uint8_t thread = 0;
   std::uint8_t line = 0;
-  coherence::OpKind op = coherence::OpKind::kRead;
+  coherence::OpKind op = coherence::OpKind::kRead;  // kOperate: by the operator number `peer`
 
   [[nodiscard]] std::uint16_t pack() const noexcept;
   [[nodiscard]] static Step unpack(std::uint16_t packed) noexcept;
@@ -66,6 +67,9 @@ struct ModelOp : coherence::Op {
   bool pending = false;
   bool performed = false;
 };
+
+/// What a slot holds of a line that is operated: nothing yet, operands, or such as the home has taken already.
+enum class Operands : std::uint8_t { kNone, kEmpty, kSome, kTaken };
 
 enum class Hold : std::uint8_t { kNone, kRead, kWrite };
 
@@ -89,6 +93,7 @@ struct ModelLine {
   coherence::LineRef ref;
   bool has_cold = false;
   bool fresh = false;
+  Operands operands = Operands::kNone;
   std::uint8_t lingering = 0;  // access that threads may still be using: what was allowed since the last quiesce
 };
 
@@ -174,6 +179,7 @@ class World final {
   void unlock(const Step& step);
   void fail(std::string what);
 
+  [[nodiscard]] bool lacks_operands(unsigned line) const noexcept;
   [[nodiscard]] bool may_read(unsigned node, unsigned line) const noexcept;
   [[nodiscard]] bool put_ack_under_way(unsigned node, unsigned line) const noexcept;
   void check_copies(unsigned line);

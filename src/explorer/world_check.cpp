@@ -15,6 +15,7 @@ using coherence::Protocol;
 namespace {
 
 constexpr std::uint8_t kReadWrite = detail::kReadable | detail::kWritable;
+constexpr std::uint8_t kAnyAccess = kReadWrite | detail::kOperable;
 
 }  // namespace
 
@@ -22,14 +23,22 @@ constexpr std::uint8_t kReadWrite = detail::kReadable | detail::kWritable;
 /// way is still read by the holders of a read lock, and so is the home's while it invalidates for itself.
 bool World::may_read(unsigned node, unsigned line) const noexcept {
   const ModelLine& model = at(node, line);
-  if (Protocol::permission(model.ref) != 0 || model.lingering != 0) return true;
+  if (((Protocol::permission(model.ref) | model.lingering) & kReadWrite) != 0) return true;
   return model.ref.is_home() ? model.entry.state == DirState::kSharedToUnshared
                              : model.ref.state() == CacheState::kSharedToDirty;
 }
 
+/// Has some node operands that the home has not taken? Then nobody can know the line's value.
+bool World::lacks_operands(unsigned line) const noexcept {
+  for (unsigned node = 0; node < options_.nodes; ++node) {
+    if (at(node, line).operands == Operands::kSome) return true;
+  }
+  return false;
+}
+
 /// The invariants, in the order in which they are looked at:
 ///   1. single writer or many readers; every copy that may be read is that of the last write, and the home's memory
-///      is whenever nobody owns the line;
+///      is whenever nobody owns the line, but for operands that are still elsewhere: then nobody reads;
 ///   2. the directory knows every copy;
 ///   3. the access byte allows no more than the state gives, and nothing while something of the node is queued; no
 ///      thread is in a line beyond what Line::use says; the waiters bit is set exactly when an unlock must be told;
@@ -57,6 +66,7 @@ void World::check_copies(unsigned line) {
     readers += reads ? 1 : 0;
     if (reads && !model.fresh) fail(fmt::format("node {} may read an old value of line {}", node, line));
   }
+  if (readers > 0 && lacks_operands(line)) fail(fmt::format("line {} may be read while operands are missing", line));
   if (writers > 0 && readers > 1) fail(fmt::format("line {} has a writer and another copy that may be read", line));
   const ModelLine& home = at(home_of(line), line);
   if (home.entry.owner == kNoNode && !home.fresh) {
@@ -85,7 +95,10 @@ void World::check_known(unsigned node, unsigned line) {
     case CacheState::kInvalidToDirty:
     case CacheState::kLeftToInvalid:
     case CacheState::kWritingHome:
+    case CacheState::kInvalidToOperated:
     case CacheState::kCount: break;
+    case CacheState::kOperated: known = sharer; break;
+    case CacheState::kOperatedToInvalid: known = sharer || put_ack_under_way(node, line); break;
     case CacheState::kShared:
     case CacheState::kSharedToDirty:
     case CacheState::kInvalidToSharedData: known = owner || sharer; break;
@@ -104,7 +117,8 @@ void World::check_directory(unsigned line) {
   if (entry.owner != kNoNode && entry.sharers != 0) fail("an owner and sharers at once");
   // Whoever can reach the home's memory may read it there, as long as the version says that the bytes are in it.
   const ModelLine& at_home = at(home_of(line), line);
-  if (coherence::is_whole(at_home.line.version.load(std::memory_order_relaxed)) && !at_home.fresh) {
+  const bool whole = coherence::is_whole(at_home.line.version.load(std::memory_order_relaxed));
+  if (whole && (!at_home.fresh || lacks_operands(line))) {
     fail(fmt::format("line {} passes for one that can be read at its home, and its bytes there are old", line));
   }
   if (is_stable(entry.state) && (entry.acks_left != 0 || entry.requester != kNoNode)) {
@@ -118,7 +132,7 @@ void World::check_directory(unsigned line) {
 void World::check_access(unsigned node, unsigned line) {
   const ModelLine& model = at(node, line);
   const coherence::Cold& cold = model.cold;
-  const std::uint8_t access = model.ref.hot.access() & kReadWrite;
+  const std::uint8_t access = model.ref.hot.access() & kAnyAccess;
   const bool queued = model.has_cold && !cold.memory.empty();
   const std::uint8_t expected = queued ? std::uint8_t{0} : Protocol::permission(model.ref);
   if ((access & ~expected) != 0) {
@@ -127,7 +141,7 @@ void World::check_access(unsigned node, unsigned line) {
   }
   const std::uint8_t use = model.line.use;
   if ((use == detail::Line::kUnused && model.lingering != 0) ||
-      (use == detail::Line::kRead && (model.lingering & detail::kWritable) != 0)) {
+      (use == detail::Line::kRead && (model.lingering & ~detail::kReadable) != 0)) {
     fail(fmt::format("line {} at node {} passes for less used than it may be", line, node));
   }
   const bool told = (model.line.lock.load(std::memory_order_relaxed) & detail::kLockWaiters) != 0;

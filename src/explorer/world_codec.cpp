@@ -27,7 +27,7 @@ NodeId unpack_node(unsigned bits) noexcept {
 void put_message(const Message& message, std::vector<std::uint8_t>& out) {
   out.push_back(std::uint8_t(unsigned(message.kind) | (message.is_try ? 0x80U : 0U)));
   out.push_back(std::uint8_t(pack_node(message.from) | pack_node(message.requester) << 4));
-  out.push_back(std::uint8_t(message.slot));
+  out.push_back(std::uint8_t(message.slot | unsigned(message.operation) << 4));
 }
 
 void put_queue(const OpQueue& queue, std::vector<std::uint8_t>& out) {
@@ -48,7 +48,8 @@ struct World::Cursor {
     const std::uint8_t kind = next();
     const std::uint8_t nodes = next();
     const std::uint8_t slot = next();
-    return {wire::Kind(kind & 0x7f), (kind & 0x80) != 0, unpack_node(nodes & 15U), unpack_node(nodes >> 4U), slot};
+    return {wire::Kind(kind & 0x7f),  (kind & 0x80) != 0, unpack_node(nodes & 15U),
+            unpack_node(nodes >> 4U), slot & 15U,         std::uint8_t(slot >> 4U)};
   }
 };
 
@@ -93,6 +94,8 @@ void World::encode_line(unsigned node, unsigned line, std::vector<std::uint8_t>&
   out.push_back(std::uint8_t((word & detail::kLockReaders) | ((word & detail::kLockWriter) != 0 ? 64U : 0U) |
                              ((word & detail::kLockWaiters) != 0 ? 128U : 0U)));
   out.push_back(model.line.use);
+  out.push_back(std::uint8_t((access >> 2 & 1U) | (model.lingering >> 2 & 1U) << 1 | unsigned(model.operands) << 2 |
+                             (model.line.operation() & 3U) << 4 | (model.entry.operation & 3U) << 6));
   if (model.ref.is_home()) {
     const coherence::DirEntry& entry = model.entry;
     out.push_back(std::uint8_t(unsigned(entry.state) | unsigned(entry.flags) << 4));
@@ -120,7 +123,6 @@ void World::decode_line(unsigned node, unsigned line, Cursor& in) {
   clear_line(node, line);
   ModelLine& model = at(node, line);
   const unsigned bits = in.next();
-  model.ref.hot.set_access(std::uint8_t(bits & 3U));
   model.lingering = std::uint8_t(bits >> 2 & 3U);
   model.fresh = (bits & 16U) != 0;
   model.has_cold = (bits & 32U) != 0;
@@ -132,6 +134,12 @@ void World::decode_line(unsigned node, unsigned line, Cursor& in) {
       (word & 63U) | ((word & 64U) != 0 ? detail::kLockWriter : 0U) | ((word & 128U) != 0 ? detail::kLockWaiters : 0U),
       std::memory_order_relaxed);
   model.line.use = in.next();
+  const unsigned operated = in.next();
+  model.ref.hot.set_access(std::uint8_t((bits & 3U) | (operated & 1U) << 2));
+  model.lingering = std::uint8_t(model.lingering | (operated >> 1 & 1U) << 2);
+  model.operands = Operands(operated >> 2 & 3U);
+  model.line.set_operation(std::uint8_t(operated >> 4 & 3U));
+  model.entry.operation = operated >> 6;
   if (model.ref.is_home()) {
     const unsigned state = in.next();
     const unsigned nodes = in.next();
@@ -161,8 +169,9 @@ void World::decode_line(unsigned node, unsigned line, Cursor& in) {
 }
 
 void World::encode_thread(const ModelThread& t, std::vector<std::uint8_t>& out) const {
-  out.push_back(t.blocking.pending ? std::uint8_t(1U + unsigned(t.blocking.kind) + t.blocking_line * 16U)
-                                   : std::uint8_t{0});
+  out.push_back(t.blocking.pending
+                    ? std::uint8_t(1U + unsigned(t.blocking.kind) + t.blocking_line * 16U + t.blocking.operation * 32U)
+                    : std::uint8_t{0});
   unsigned bits = 0;
   for (unsigned line = 0; line < options_.lines; ++line) {
     bits |= (unsigned(t.held[line]) | (t.writes[line].pending ? 4U : 0U)) << (3 * line);
@@ -176,7 +185,8 @@ void World::decode_thread(ModelThread& t, Cursor& in) {
   t.blocking.pending = blocking != 0;
   if (blocking != 0) {
     t.blocking.kind = OpKind((blocking - 1U) & 15U);
-    t.blocking_line = std::uint8_t((blocking - 1U) >> 4);
+    t.blocking_line = std::uint8_t((blocking - 1U) >> 4 & 1U);
+    t.blocking.operation = std::uint8_t((blocking - 1U) >> 5);
   }
   const unsigned bits = in.next();
   for (unsigned line = 0; line < options_.lines; ++line) {

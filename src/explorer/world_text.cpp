@@ -13,6 +13,9 @@ std::string World::describe(const Step& step) const {
                          packet.line);
     }
     case StepKind::kOperation:
+      if (step.op == coherence::OpKind::kOperate) {
+        return fmt::format("node {} thread {}: operate by {} line {}", step.node, step.thread, step.peer, step.line);
+      }
       return fmt::format("node {} thread {}: {} line {}", step.node, step.thread, to_string(step.op), step.line);
     case StepKind::kWriteHome:
       return fmt::format("node {} thread {}: write line {} at its home", step.node, step.thread, step.line);

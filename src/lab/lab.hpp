@@ -44,6 +44,9 @@ namespace atoll::lab {
   X(in_place_beside_queue, "a line is read in place while a write of this node waits for it")           \
   X(refused_write_dropped, "a write that the home could not do is taken for done")                      \
   X(small_write_cut, "the home does the first bytes of another node's write and no more")               \
+  X(operator_not_compared, "operands are combined by another operator than the line's")                 \
+  X(operands_not_cleared, "operands are combined with what stood in the slot before")                   \
+  X(operands_dropped, "the home does not take the operands that are returned to it")                    \
   X(fence_does_not_wait, "a fence returns while writes are under way")                                  \
   X(atomic_before_writes, "an atomic does not wait for the thread's writes")                            \
   X(tso_does_not_wait, "a TSO write returns before it is done")                                         \

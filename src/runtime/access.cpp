@@ -373,9 +373,9 @@ bool Runtime::is_held_back(NodeId home) const noexcept {
   return gathered_ > 0 && gathered_ < kWritesGathered && gathered_for_ == home && answers_due_[home] > gathered_;
 }
 
-/// A write that misses: copied, queued, and done in the background.
+/// A write that misses: copied, queued, and done in the background. So is an operand, if there is an `operation`.
 Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes,
-                             Consistency consistency) {
+                             Consistency consistency, std::uint8_t operation) {
   const NodeId home = address.node();
   if (is_dead(home)) return {Errc::kNodeDied, "the home of the address is gone", home};
   while (true) {
@@ -389,13 +389,16 @@ Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const s
       const LineRef ref = lines_->ref(address);
       if (would_wait_for_itself(thread, ref)) return {Errc::kWouldDeadlock, kReadLocked};
       if (Task* task = writes_->take(); task != nullptr) {
+        task->kind = operation == 0 ? OpKind::kWrite : OpKind::kOperate;
+        task->action = operation == 0 ? Action::kCopyIn : Action::kOperate;
+        task->operation = operation;
         task->address = address;
         task->bytes = bytes;
         task->thread = &thread;
-        task->may_leave = is_worth_leaving(thread, ref, address, bytes, consistency);
+        task->may_leave = operation == 0 && is_worth_leaving(thread, ref, address, bytes, consistency);
         std::memcpy(task->buffer, from, bytes);
         thread.pending_writes.fetch_add(1, std::memory_order_relaxed);
-        if ((coherence::Protocol::permission(ref) & kWritable) != 0) {
+        if (coherence::Protocol::allows(ref, *task)) {
           detail::count_hits(*thread.slot, 1);
           found_here(*ref.line);
         } else {

@@ -32,7 +32,8 @@ constexpr std::chrono::microseconds kOften{10};           // threads that look f
 /// Does a message of this kind take a permission from threads of the node that receives it?
 bool takes_away(Kind kind) noexcept {
   return kind == Kind::kInvalidate || kind == Kind::kForwardShared || kind == Kind::kForwardExclusive ||
-         kind == Kind::kGetShared || kind == Kind::kGetExclusive || kind == Kind::kUpgrade;
+         kind == Kind::kGetShared || kind == Kind::kGetExclusive || kind == Kind::kUpgrade ||
+         kind == Kind::kGetOperated;
 }
 
 }  // namespace
@@ -51,7 +52,8 @@ std::uint64_t read_modify_write(std::byte* at, const Task& task) noexcept {
       case Action::kNone:
       case Action::kCopyOut:
       case Action::kCopyIn:
-      case Action::kCall: break;
+      case Action::kCall:
+      case Action::kOperate: break;
     }
     return 0;
   };
@@ -107,6 +109,8 @@ wire::Message Runtime::make_message(const LineRef& ref, const Message& message) 
   out.requester = message.requester;
   out.line = ref.address.bits();
   out.slots[0] = message.slot;
+  out.argument = message.operation;
+  if (message.kind == Kind::kPutDirty || message.kind == Kind::kPutOperated) ++returning_;
   counters_->messages_sent.add();
   counters_->sent_by_kind[std::size_t(message.kind)].add();
   return out;
@@ -241,8 +245,9 @@ bool Runtime::take_slot(const LineRef& ref) {
 
 void Runtime::release_slot(const LineRef& ref) noexcept {
   const coherence::CacheState state = ref.state();
-  const bool returned =
-      state == coherence::CacheState::kDirtyToInvalid || state == coherence::CacheState::kLeftToInvalid;
+  const bool returned = state == coherence::CacheState::kDirtyToInvalid ||
+                        state == coherence::CacheState::kLeftToInvalid ||
+                        state == coherence::CacheState::kOperatedToInvalid;
   if (returned) --returning_;
   const bool gone = ATOLL_FAULT(slot_not_released) || (ATOLL_FAULT(slot_reused_early) && returned);
   if (!gone) slots_->release(ref.line->slot - 1);
@@ -287,11 +292,10 @@ std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
   for (const LineRef& ref : victims) {
     ref.line->use = Line::kUnused;
     calm(ref);
-    const bool dirty = ref.state() == coherence::CacheState::kDirty;
-    if (!protocol_.evict(ref)) continue;  // a thread has locked it in between
+    const bool dirty = ref.state() != coherence::CacheState::kShared;  // or operated: the home gets something back
+    if (!protocol_.evict(ref)) continue;                               // a thread has locked it in between
     ++started;
     ref.line->lives = 0;
-    if (dirty) ++returning_;
     if (dirty && ATOLL_FAULT(slot_reused_early)) slots_->release(ref.line->slot - 1);
     (dirty ? counters_->evictions_dirty : counters_->evictions_clean).add();
   }
@@ -342,6 +346,12 @@ void Runtime::perform(const LineRef& ref, coherence::Op& op) {
         while (!copy_out(*ref.line, bytes, task.buffer, task.bytes)) ATOLL_GIVE_WAY();
       }
       break;
+    case Action::kOperate: {
+      std::uint64_t operand = 0;
+      std::memcpy(&operand, task.buffer, task.bytes);
+      operators_.find(task.operation)->apply(bytes, operand);
+      break;
+    }
     case Action::kCopyIn: write_bytes(*ref.line, bytes, task.buffer, task.address, task.bytes); break;
     case Action::kAdd:
     case Action::kExchange:
@@ -482,6 +492,9 @@ void Runtime::dispatch(const wire::Message& message, NodeId from) {
     if (message.kind == Kind::kAllocateReply || message.kind == Kind::kFreeReply) return handle_reply(message, from);
     return handle_barrier(message, from);  // BarrierArrive, BarrierRelease, Leaving
   }
+  if (message.kind == Kind::kGetOperated && operators_.find(message.argument) == nullptr) {
+    return cut_off(from, "it uses an operator that is not registered here");
+  }
   if (message.kind == Kind::kInvalidate || message.kind == Kind::kForwardExclusive) {
     counters_->invalidations.add(message.count);
   }
@@ -492,7 +505,8 @@ void Runtime::dispatch(const wire::Message& message, NodeId from) {
     note_demand(ref, message);
     const std::uint32_t slot =
         wire::has_slots(message.kind) ? message.slots[ATOLL_FAULT(run_in_first_slot) ? 0 : i] : 0;
-    protocol_.receive(ref, {message.kind, (message.flags & wire::kTry) != 0, from, message.requester, slot});
+    const auto operation = std::uint8_t(message.kind == Kind::kGetOperated ? message.argument : 0);
+    protocol_.receive(ref, {message.kind, (message.flags & wire::kTry) != 0, from, message.requester, slot, operation});
   }
   in_run_ = false;
   received_ = nullptr;

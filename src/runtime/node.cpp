@@ -14,8 +14,8 @@ std::unique_ptr<runtime::Runtime> join_cluster(const Options& options) {
 
 }  // namespace
 
-Node::Node(const Options& options) : runtime_(join_cluster(options)) {}
-Node::Node(std::unique_ptr<runtime::Runtime> runtime) : runtime_(std::move(runtime)) {}
+Node::Node(const Options& options) : Node(join_cluster(options)) {}
+Node::Node(std::unique_ptr<runtime::Runtime> runtime) : runtime_(std::move(runtime)), table_(&runtime_->table()) {}
 Node::~Node() = default;
 Node::Node(Node&&) noexcept = default;
 Node& Node::operator=(Node&&) noexcept = default;
@@ -69,6 +69,17 @@ Status Node::register_atomic(std::string_view name, AtomicFunction function) {
 Status Node::atomic(GlobalAddress address, std::uint32_t size, std::string_view name,
                     std::span<const std::byte> args) noexcept {
   return runtime_->atomic(address, size, name, args);
+}
+
+Status Node::apply_slow(GlobalAddress address, std::uint8_t number, std::size_t bytes, std::uint64_t operand,
+                        Consistency consistency) noexcept {
+  return runtime_->apply(address, number, bytes, operand, consistency);
+}
+Result<std::uint8_t> Node::register_operator(std::string_view name, std::uint8_t bytes, std::uint64_t identity,
+                                             std::uint64_t (*combine)(AnyFunction, std::uint64_t, std::uint64_t),
+                                             AnyFunction function) {
+  if (function == nullptr) return {Errc::kInvalidArgument, "an operator needs a function"};
+  return runtime_->register_operator(name, {bytes, identity, combine, function});
 }
 
 Status Node::fence() noexcept {

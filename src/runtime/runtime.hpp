@@ -23,6 +23,7 @@
 #include "memory/line_map.hpp"
 #include "memory/segment.hpp"
 #include "runtime/inspection.hpp"
+#include "runtime/operators.hpp"
 #include "runtime/task.hpp"
 #include "runtime/threads.hpp"
 #include "runtime/transport.hpp"
@@ -78,6 +79,10 @@ class Runtime final : private coherence::Env {
   Status register_atomic(std::string_view name, AtomicFunction function);
   Status atomic(GlobalAddress address, std::uint32_t bytes, std::string_view name, std::span<const std::byte> args);
   Status fence();
+  // operate.cpp
+  Result<std::uint8_t> register_operator(std::string_view name, const OperatorInfo& info);
+  Status apply(GlobalAddress address, std::uint8_t number, std::size_t bytes, std::uint64_t operand,
+               Consistency consistency);
   // locks.cpp
   Status lock(GlobalAddress address, std::uint64_t bytes, LockMode mode, bool is_try);
   Status unlock(GlobalAddress address, std::uint64_t bytes);
@@ -117,6 +122,8 @@ class Runtime final : private coherence::Env {
   }  // the log comes with recovery; the counter is kept
   void perform(const LineRef& ref, coherence::Op& op) override ATOLL_REQUIRES(mutex_);
   void perform_for(const LineRef& ref, const coherence::Message& message) override ATOLL_REQUIRES(mutex_);
+  void clear_operands(const LineRef& ref) override ATOLL_REQUIRES(mutex_);
+  void merge(const LineRef& ref, const coherence::Message& message) override ATOLL_REQUIRES(mutex_);
   void complete(const LineRef& ref, coherence::Op& op, Errc result) override ATOLL_REQUIRES(mutex_);
   void fault(const LineRef& ref, const coherence::Message& message, const char* why) override ATOLL_REQUIRES(mutex_);
   void broken(const LineRef& ref, const char* what) override ATOLL_REQUIRES(mutex_);
@@ -173,7 +180,7 @@ class Runtime final : private coherence::Env {
                                       std::uint32_t bytes, Consistency consistency) ATOLL_REQUIRES(mutex_);
   [[nodiscard]] bool is_held_back(NodeId home) const noexcept ATOLL_REQUIRES(mutex_);
   Status write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes,
-                      Consistency consistency);
+                      Consistency consistency, std::uint8_t operation = 0);
   bool fetch_ahead(GlobalAddress line) ATOLL_REQUIRES(mutex_);
   void read_ahead(ThreadState& thread, NodeId home, std::uint64_t first, std::uint64_t last) ATOLL_REQUIRES(mutex_);
   void abandon_writes(ThreadState& thread, Errc why);
@@ -216,6 +223,7 @@ class Runtime final : private coherence::Env {
   std::unique_ptr<fabric::Fabric> fabric_;
   wire::Limits limits_;
   metrics::Counters* counters_ = nullptr;
+  Operators operators_;
 
   base::Mutex mutex_;
   coherence::Protocol protocol_ ATOLL_GUARDED_BY(mutex_){*this};

@@ -59,7 +59,7 @@ struct ThreadState {
 };
 
 /// What Runtime::perform does with the line's bytes.
-enum class Action : std::uint8_t { kNone, kCopyOut, kCopyIn, kAdd, kExchange, kCompareExchange, kCall };
+enum class Action : std::uint8_t { kNone, kCopyOut, kCopyIn, kAdd, kExchange, kCompareExchange, kCall, kOperate };
 
 /// One operation on one line. Lives on the stack of the thread that waits for it, or in the WritePool.
 struct Task : coherence::Op {
@@ -74,7 +74,7 @@ struct Task : coherence::Op {
   Errc code_from_function = Errc::kOk;  // kCall: what perform made of it
   GlobalAddress address;
   std::uint32_t bytes;
-  std::byte* buffer;  // kCopyOut: to; kCopyIn: from
+  std::byte* buffer;  // kCopyOut: to; kCopyIn: from; kOperate: the operand
   ThreadState* thread;
   std::uint64_t operand = 0;
   std::uint64_t expected = 0;

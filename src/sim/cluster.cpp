@@ -205,7 +205,7 @@ void Cluster::audit_node(NodeId node, const Inspection& held) const {
   leak("asynchronous writes (or more) are not done", held.writes_under_way ? 1 : 0);
   leak("slots too many are in use", held.slots_used - held.copies.size());
   for (const Inspection::LineHere& copy : held.copies) {
-    if (copy.state == CacheState::kShared || copy.state == CacheState::kDirty) continue;
+    if (is_stable(copy.state) && copy.state != CacheState::kInvalid) continue;
     throw Failure(fmt::format("node {} is idle with a copy of {} that is {}", node, copy.address.to_string(),
                               coherence::to_string(copy.state)),
                   copy.address);
@@ -219,13 +219,14 @@ void Cluster::audit_line(const Inspection::LineHere& home, const std::vector<con
   const auto wrong = [&](const std::string& what) {
     throw Failure(fmt::format("line {}: {}", home.address.to_string(), what), home.address);
   };
-  if (entry.state != DirState::kUnshared && entry.state != DirState::kShared && entry.state != DirState::kDirty) {
+  if (!is_stable(entry.state)) {
     wrong(fmt::format("the home is idle in state {}", coherence::to_string(entry.state)));
   }
   if (home.lock != 0) wrong("it is locked at its home, and nobody holds a lock");
-  const std::uint8_t home_may = entry.state == DirState::kUnshared ? detail::kReadable | detail::kWritable
-                                : entry.state == DirState::kShared ? std::uint8_t(detail::kReadable)
-                                                                   : 0;
+  const std::uint8_t home_may = entry.state == DirState::kUnshared   ? detail::kReadable | detail::kWritable
+                                : entry.state == DirState::kShared   ? std::uint8_t(detail::kReadable)
+                                : entry.state == DirState::kOperated ? std::uint8_t(detail::kOperable)
+                                                                     : 0;
   if ((home.access & ~home_may) != 0) wrong("threads of the home may do more than the directory allows");
   for (NodeId node = 0; node < NodeId(copies.size()); ++node) {
     const Inspection::LineHere* const copy = copies[node];
@@ -238,6 +239,11 @@ void Cluster::audit_line(const Inspection::LineHere& home, const std::vector<con
     if (copy->lock != 0) wrong(fmt::format("it is locked at node {}, and nobody holds a lock", node));
     if (copy->state == CacheState::kDirty && entry.owner != node)
       wrong(fmt::format("node {} owns it unknown to the home", node));
+    if ((copy->state == CacheState::kOperated) != (entry.state == DirState::kOperated)) {
+      wrong(fmt::format("node {} and the home do not agree whether it is operated", node));
+    }
+    if (copy->state == CacheState::kOperated && !listed)
+      wrong(fmt::format("node {} operates unknown to the home", node));
     if (copy->state == CacheState::kShared) {
       if (!listed) wrong(fmt::format("node {} has a copy unknown to the home", node));
       if ((copy->access & detail::kWritable) != 0) wrong(fmt::format("node {} may write a shared copy", node));

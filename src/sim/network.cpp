@@ -34,6 +34,9 @@ class SimFabric final : public fabric::Fabric {
   void write_home(NodeId to, std::uint64_t offset, const std::byte* line) override {
     write(to, network_.segment(to).memory() + offset, line);
   }
+  [[nodiscard]] const std::byte* read_slot(NodeId from, std::uint32_t slot) override {
+    return network_.segment(from).cache() + std::uint64_t(slot) * network_.line_bytes_;
+  }
   void flush() override {
     for (const NodeId to : touched_) network_.transmit(self_, to, {std::exchange(staged_[to], {}), {}, nullptr});
     touched_.clear();

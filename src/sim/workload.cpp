@@ -41,7 +41,7 @@ std::string_view to_string(Act act) noexcept {
   constexpr std::array<std::string_view, kActs> kNames = {
       "read",   "write", "read_blob",  "write_blob", "scan",           "fetch_add",     "exchange", "compare_exchange",
       "atomic", "fence", "write_lock", "read_lock",  "try_write_lock", "try_read_lock", "allocate", "free",
-      "misuse"};
+      "misuse", "apply"};
   return kNames[std::size_t(act)];
 }
 
@@ -131,7 +131,7 @@ Workload::Object Workload::make_object(GlobalAddress address, std::uint32_t byte
 void Workload::lay_out() {
   const NodeId nodes = cluster_.options().nodes;
   const std::uint32_t cold = options_.cold_lines / nodes + 1;
-  const std::uint32_t lines = options_.hot_lines + 5 * (options_.blobs + options_.locked) + cold + 4;
+  const std::uint32_t lines = options_.hot_lines + 5 * (options_.blobs + options_.locked) + cold + 5;
   arenas_.resize(nodes);
   for (NodeId node = 0; node < nodes; ++node) {
     cluster_.spawn(node, [this, node, lines](Node& on) {
@@ -160,7 +160,7 @@ void Workload::lay_out() {
   for (std::uint32_t i = 0; i < options_.hot_lines; ++i) hot.push_back(take_lines(NodeId(random.below(nodes)), 1));
   for (std::uint32_t i = 0; i < options_.hot_words; ++i) {  // each in eight bytes of its own
     const GlobalAddress place = hot[i % hot.size()] + i / hot.size() * 8 % line_bytes_;
-    if (i / hot.size() * 8 >= line_bytes_ - 32) break;
+    if (i / hot.size() * 8 >= line_bytes_ - 48) break;
     words_.push_back(make_object(place, std::uint32_t(1) << random.below(4)));
   }
   counters_.push_back(hot[0] + (line_bytes_ - 8));
@@ -168,6 +168,11 @@ void Workload::lay_out() {
   counted_.assign(counters_.size(), 0);
   counts_found_.resize(counters_.size());
   triples_.push_back(hot.back() + (line_bytes_ - 32));
+  // Two operators in a line that is used otherwise too, and in one of their own.
+  for (const GlobalAddress line : {hot[0] + (line_bytes_ - 48), take_lines(NodeId(random.below(nodes)), 1)}) {
+    tallies_.push_back({line, false});
+    tallies_.push_back({line + 8, true});
+  }
   for (std::uint32_t i = 0; i < options_.blobs; ++i) {
     const auto bytes = std::uint32_t(1 + random.below(3 * line_bytes_));
     blobs_.push_back(make_object(take_lines(NodeId(random.below(nodes)), 4) + random.below(line_bytes_), bytes));
@@ -245,6 +250,7 @@ void Workload::act(Worker& worker, Act what) {
     case Act::kAllocate: return allocate(worker);
     case Act::kFree: return free_one(worker);
     case Act::kMisuse: return misuse(worker);
+    case Act::kApply: return worker.random.below(4) == 0 ? read_tally(worker) : apply(worker);
     case Act::kCount: break;
   }
 }
@@ -538,6 +544,8 @@ void Workload::writes_are_done(Worker& worker) noexcept {
     for (Cell& cell : write.object->cells) cell.end_write(write.stamp, now);
   }
   worker.pending.clear();
+  for (const auto& [tally, operand] : worker.operands) tallies_[tally].done(operand);
+  worker.operands.clear();
 }
 
 void Workload::check_cells(Worker& worker, Object& object, std::span<const std::byte> found, Tick end) {
@@ -580,20 +588,6 @@ void Workload::claim_range(GlobalAddress address, std::uint64_t bytes) {
                         (next != allocated_.begin() && std::prev(next)->second > address.bits());
   if (overlaps) throw Failure(fmt::format("{} was given out twice", address.to_string()), address);
   allocated_[address.bits()] = address.bits() + bytes;
-}
-
-void Workload::check_counters() {
-  cluster_.spawn(0, [this](Node& node) {
-    for (std::size_t i = 0; i < counters_.size(); ++i) {
-      const auto found = node.read<std::uint64_t>(counters_[i]);
-      if (!found.ok() || *found != counted_[i]) {
-        throw Failure(fmt::format("the counter at {} is {} and should be {}", counters_[i].to_string(),
-                                  found.ok() ? std::to_string(*found) : "unreadable", counted_[i]),
-                      counters_[i]);
-      }
-    }
-  });
-  cluster_.run();
 }
 
 }  // namespace atoll::sim

@@ -35,6 +35,7 @@ enum class Act : std::uint8_t {
   kAllocate,
   kFree,
   kMisuse,
+  kApply,
   kCount,
 };
 inline constexpr std::size_t kActs = std::size_t(Act::kCount);
@@ -82,12 +83,30 @@ class Workload {
     Object* object;
     std::uint64_t stamp;
   };
+  /// A word that operands are combined with: all of them add, or all are for the largest. It never gets smaller.
+  struct Tally {
+    GlobalAddress address;
+    bool largest = false;
+    std::uint64_t begun = 0;  // all operands so far combined, the most that it can be
+    std::uint64_t known = 0;  // those that are known to be done
+    std::uint64_t seen = 0;   // what somebody has read
+
+    [[nodiscard]] std::uint64_t combine(std::uint64_t a, std::uint64_t b) const noexcept {
+      return largest ? std::max(a, b) : a + b;
+    }
+    void done(std::uint64_t operand) noexcept { known = combine(known, operand); }
+  };
+  struct Operand {
+    std::size_t tally;
+    std::uint64_t value;
+  };
   /// One thread of one node.
   struct Worker {
     std::uint32_t number = 0;
     Node* node = nullptr;
     base::Random random{0};
-    std::vector<Pending> pending;  // writes that are not known to be done
+    std::vector<Pending> pending;   // writes that are not known to be done
+    std::vector<Operand> operands;  // the same of operands
     std::vector<std::unique_ptr<Object>> own;
     Tick begun = kNever;  // of the operation under way
     Time begun_at = 0;
@@ -114,6 +133,8 @@ class Workload {
   void exchange(Worker& worker, bool compare);
   void call_function(Worker& worker);
   void fence(Worker& worker);
+  void apply(Worker& worker);
+  void read_tally(Worker& worker);
   void peek(Worker& worker);
   void use_locked(Worker& worker, LockMode mode, bool is_try);
   void allocate(Worker& worker);
@@ -150,8 +171,9 @@ class Workload {
   std::vector<GlobalAddress> counters_;
   std::vector<std::uint64_t> counted_;
   std::vector<std::set<std::uint64_t>> counts_found_;  // by additions: each value at most once
-  std::vector<GlobalAddress> triples_;                 // three words that a function adds to together
-  std::map<std::uint64_t, std::uint64_t> allocated_;   // begin and end of what was given out
+  std::vector<Tally> tallies_;
+  std::vector<GlobalAddress> triples_;                // three words that a function adds to together
+  std::map<std::uint64_t, std::uint64_t> allocated_;  // begin and end of what was given out
   std::vector<std::uint64_t> free_before_;
   std::array<std::uint64_t, kActs> done_{};
   std::uint64_t operations_ = 0;

@@ -14,9 +14,11 @@ namespace atoll::wire {
   X(GetExclusive, "requester to home", "the line to write")                                  \
   X(Upgrade, "requester to home", "write permission for a copy that is already here")        \
   X(WriteHome, "requester to home", "do this write there, if nobody else has the line")      \
+  X(GetOperated, "requester to home", "permission to combine operands of one operator here") \
   X(PutShared, "sharer to home", "a read copy was dropped")                                  \
   X(PutDirty, "owner to home", "ownership returned; the data stands in the home's memory")   \
-  X(Invalidate, "home to sharer", "drop your copy")                                          \
+  X(PutOperated, "operator to home", "operands stand in my slot; take them")                 \
+  X(Invalidate, "home to sharer", "drop your copy, or return your operands")                 \
   X(ForwardShared, "home to owner", "send a copy to the requester, keep one")                \
   X(ForwardExclusive, "home to owner", "send the line to the requester, keep none")          \
   X(Data, "home to requester", "the line stands in your slot, with the permission asked")    \

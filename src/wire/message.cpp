@@ -60,8 +60,10 @@ HomeIs home_of(Kind kind) noexcept {
     case Kind::kGetExclusive:
     case Kind::kUpgrade:
     case Kind::kWriteHome:
+    case Kind::kGetOperated:
     case Kind::kPutShared:
     case Kind::kPutDirty:
+    case Kind::kPutOperated:
     case Kind::kInvalidateAck:
     case Kind::kInvalidateRefused:
     case Kind::kWriteBack:
@@ -134,8 +136,9 @@ const char* find_fault(const Message& m, NodeId from, const Limits& limits) noex
   }
   // Data goes to the slots of the requester: they must be its own, and it must be one that the sender can speak for.
   const bool request = m.kind == Kind::kGetShared || m.kind == Kind::kGetExclusive || m.kind == Kind::kUpgrade ||
-                       m.kind == Kind::kWriteHome;
+                       m.kind == Kind::kWriteHome || m.kind == Kind::kGetOperated || m.kind == Kind::kPutOperated;
   if (request && m.requester != from) return "a request for somebody else";
+  if (m.kind == Kind::kGetOperated && (m.argument == 0 || m.argument > kMaxOperator)) return "no such operator";
   if (!has_slots(m.kind)) return find_fault_of_write(m, limits);
   const bool forward = m.kind == Kind::kForwardShared || m.kind == Kind::kForwardExclusive;
   if (forward && m.requester == limits.self) return "a forward of what is here";
@@ -155,7 +158,7 @@ Verdict judge(const Message& message, NodeId from, const Limits& limits, const c
 
 bool continues(const Message& open, const Message& next, std::uint32_t line_bytes) noexcept {
   if (!is_line_kind(next.kind) || next.kind == Kind::kWriteHome || open.kind != next.kind || open.flags != next.flags ||
-      open.requester != next.requester || open.count >= kMaxRun || next.count != 1) {
+      open.argument != next.argument || open.requester != next.requester || open.count >= kMaxRun || next.count != 1) {
     return false;
   }
   return next.kind == Kind::kWritten || next.line == open.line + std::uint64_t(open.count) * line_bytes;

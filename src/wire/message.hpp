@@ -12,7 +12,8 @@
 namespace atoll::wire {
 
 inline constexpr std::uint8_t kVersion = 2;
-inline constexpr std::uint8_t kMaxRun = 8;  // lines that one message may name
+inline constexpr std::uint8_t kMaxRun = 8;          // lines that one message may name
+inline constexpr std::uint64_t kMaxOperator = 255;  // GetOperated's argument: which operator, from 1 on
 
 enum Flags : std::uint8_t {
   kTry = 1,        // answer at once; a lock in the way means refusal

@@ -10,10 +10,10 @@ import struct
 import sys
 
 LINE = 512
-KINDS = ("GetShared GetExclusive Upgrade WriteHome PutShared PutDirty Invalidate ForwardShared ForwardExclusive Data Grant "
+KINDS = ("GetShared GetExclusive Upgrade WriteHome GetOperated PutShared PutDirty PutOperated Invalidate ForwardShared ForwardExclusive Data Grant "
          "Written Refused PutAck InvalidateAck InvalidateRefused WriteBack Transfer OwnerRefused OwnerData Allocate "
          "AllocateReply Free FreeReply BarrierArrive BarrierRelease Leaving").split()
-TO_HOME = ("GetShared GetExclusive Upgrade WriteHome PutShared PutDirty InvalidateAck InvalidateRefused WriteBack Transfer "
+TO_HOME = ("GetShared GetExclusive Upgrade WriteHome GetOperated PutShared PutDirty PutOperated InvalidateAck InvalidateRefused WriteBack Transfer "
            "OwnerRefused").split()
 READ, WRITE, ATOMIC, READ_LOCK, WRITE_LOCK, TRY_READ, TRY_WRITE = range(7)
 
@@ -208,7 +208,7 @@ def control_node():
 
 def status_client():
     counters = ("hits reads_in_place read_misses write_misses atomic_misses lock_misses lock_waits lock_refusals evictions_clean "
-                "evictions_dirty invalidations barriers_issued read_ahead_lines messages_sent messages_received "
+                "evictions_dirty invalidations barriers_issued read_ahead_lines merges messages_sent messages_received "
                 "lines_sent bytes_sent wakeups_sent sleeps allocations frees memory_bytes memory_free_bytes "
                 "cache_lines cache_lines_used").split()
     listener = b"0000000000000000: 00000002 00000000 00010000 0001 01 12345 @atoll-7-%s\n"

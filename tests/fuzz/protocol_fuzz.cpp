@@ -98,6 +98,11 @@ class World final : public coherence::Env {
     ATOLL_FUZZ_CHECK((coherence::Protocol::permission(ref) & detail::kWritable) != 0);
     for (const Held& held : held_) ATOLL_FUZZ_CHECK(held.ref.line != ref.line);
   }
+  void clear_operands(const LineRef& ref) override { ATOLL_FUZZ_CHECK(!ref.is_home() && ref.line->slot != 0); }
+  void merge(const LineRef& ref, const coherence::Message& message) override {
+    ATOLL_FUZZ_CHECK(ref.is_home() && message.from != self_ && ref.line->operation() != 0);
+    ATOLL_FUZZ_CHECK((coherence::Protocol::permission(ref) & detail::kReadable) == 0);
+  }
   void complete(const LineRef& ref, coherence::Op& op, Errc result) override {
     auto& done = static_cast<FuzzOp&>(op);
     ATOLL_FUZZ_CHECK(!done.result);  // once

@@ -39,6 +39,7 @@ inline void store_shared(T& at, T value) noexcept {
 enum Access : std::uint8_t {
   kReadable = 1,  // the copy is valid and nothing of this node is queued before the reader
   kWritable = 2,  // and nobody else has one; implies kReadable
+  kOperable = 4,  // operands of the line's operator may be combined, and nothing else be done
 };
 
 /// The lock word of a line. Readers are counted, one writer, and a bit that sends the next locker and
@@ -75,7 +76,8 @@ struct alignas(32) Line {
   std::uint8_t bias = 0;                   // how often it was taken away of late; see Runtime::quiesce
   std::uint8_t use = kUnused;              // what threads may be doing: what was granted since the last quiesce
   std::uint8_t lives = 0;                  // how often eviction passes it by, and bits; see Runtime::evict_some
-  std::atomic<std::uint8_t> visits{0};     // what was spent on it at its home since it was last here; a guess
+  std::atomic<std::uint8_t> visits{0};     // what was spent on it at its home since it was last here; a guess. As long
+                                           // as it is operated (or asked for that): the operator
   std::atomic<bool> here{false};           // it has a slot, or something of this node waits for it
 
   enum Lives : std::uint8_t {
@@ -85,6 +87,8 @@ struct alignas(32) Line {
   };
   enum Use : std::uint8_t { kUnused, kRead, kWritten };  // in the order of what it takes to end it
 
+  [[nodiscard]] std::uint8_t operation() const noexcept { return visits.load(std::memory_order_relaxed); }
+  void set_operation(std::uint8_t operation) noexcept { visits.store(operation, std::memory_order_relaxed); }
   [[nodiscard]] std::byte* byte_at(GlobalAddress address) const noexcept {
     return reinterpret_cast<std::byte*>(distance.load(std::memory_order_relaxed) + address.bits());
   }

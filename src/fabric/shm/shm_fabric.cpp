@@ -69,6 +69,10 @@ void ShmFabric::write_home(NodeId to, std::uint64_t offset, const std::byte* lin
   base::racy_copy(peers_[to].parts.memory + offset, line, line_bytes_);
 }
 
+const std::byte* ShmFabric::read_slot(NodeId from, std::uint32_t slot) {
+  return peers_[from].parts.cache + std::uint64_t(slot) * line_bytes_;
+}
+
 void ShmFabric::drain(Peer& peer) {
   while (!peer.overflow.empty() && peer.out.push(peer.overflow.front())) peer.overflow.pop_front();
 }

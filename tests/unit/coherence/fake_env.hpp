@@ -57,11 +57,20 @@ class FakeEnv final : public Env {
     ref.line->slot = 1 + kSlot;
     return true;
   }
-  void release_slot(const LineRef& ref) noexcept override { ref.line->slot = 0; }
+  void release_slot(const LineRef& ref) noexcept override {
+    ref.line->slot = 0;
+    ref.line->set_operation(0);
+  }
   void log_transfer(const LineRef&, NodeId owner) override { did.push_back(fmt::format("log owner {}", owner)); }
   void perform(const LineRef&, Op& op) override { static_cast<TestOp&>(op).performed = true; }
   void perform_for(const LineRef&, const Message& message) override {
     did.push_back(fmt::format("write for {}", message.from));
+  }
+  void clear_operands(const LineRef& ref) override {
+    did.push_back(fmt::format("clear for {}", ref.line->operation()));
+  }
+  void merge(const LineRef&, const Message& message) override {
+    did.push_back(fmt::format("merge from {} slot {}", message.from, message.slot));
   }
   void complete(const LineRef&, Op& op, Errc result) override { static_cast<TestOp&>(op).result = result; }
   void fault(const LineRef&, const Message&, const char* why) override { faults.emplace_back(why); }
@@ -97,11 +106,13 @@ class LineTest : public ::testing::Test {
     bool is_try = false;
     NodeId requester = kNoNode;  // the sender when not given
     std::uint32_t slot = 3;
+    std::uint8_t operation = 0;
   };
   void receive(Kind kind, NodeId from) { receive(kind, from, With{}); }
   void receive(Kind kind, NodeId from, const With& with) {
     env.did.clear();
-    protocol.receive(ref, {kind, with.is_try, from, with.requester == kNoNode ? from : with.requester, with.slot});
+    const NodeId requester = with.requester == kNoNode ? from : with.requester;
+    protocol.receive(ref, {kind, with.is_try, from, requester, with.slot, with.operation});
   }
   void submit(TestOp& op) {
     env.did.clear();

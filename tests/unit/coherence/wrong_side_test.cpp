@@ -6,7 +6,8 @@ namespace {
 
 constexpr Kind kForHomes[] = {Kind::kGetShared,    Kind::kGetExclusive,      Kind::kUpgrade,   Kind::kPutShared,
                               Kind::kPutDirty,     Kind::kInvalidateAck,     Kind::kWriteBack, Kind::kTransfer,
-                              Kind::kOwnerRefused, Kind::kInvalidateRefused, Kind::kWriteHome};
+                              Kind::kOwnerRefused, Kind::kInvalidateRefused, Kind::kWriteHome, Kind::kGetOperated,
+                              Kind::kPutOperated};
 constexpr Kind kForCaches[] = {Kind::kInvalidate, Kind::kForwardShared, Kind::kForwardExclusive,
                                Kind::kData,       Kind::kGrant,         Kind::kRefused,
                                Kind::kPutAck,     Kind::kOwnerData,     Kind::kWritten};

@@ -1,0 +1,96 @@
+// Operators: what all nodes combine at once.
+#include <thread>
+#include <vector>
+
+#include "base/random.hpp"
+#include "behaviour/together.hpp"
+
+namespace atoll::test {
+namespace {
+
+class Operators : public Together {};
+
+TEST_F(Operators, OperandsOfAllNodesAddUp) {
+  constexpr std::uint64_t kWords = 300;
+  const auto words = shared_objects<std::uint64_t>(kWords, NodeId(count() - 1));
+  constexpr std::uint64_t kRounds = 3000;
+  for (std::uint64_t i = 0; i < kRounds; ++i) {
+    ASSERT_TRUE(node().apply(words + std::int64_t(i * 7 % kWords), op::add<std::uint64_t>, i).ok());
+  }
+  meet();
+  std::vector<std::uint64_t> expected(kWords, 0);
+  for (std::uint64_t i = 0; i < kRounds; ++i) expected[i * 7 % kWords] += i * count();
+  for (std::uint64_t i = 0; i < kWords; ++i) {
+    ASSERT_EQ(node().read(words + std::int64_t(i)).value(), expected[i]) << i;
+  }
+}
+
+TEST_F(Operators, OfDifferentKindsTakeTurns) {
+  const auto words = shared_objects<std::int32_t>(3, 0);
+  for (std::int32_t i = 1; i <= 200; ++i) {
+    const std::int32_t mine = i * (id() + 1);
+    ASSERT_TRUE(node().apply(words, op::add<std::int32_t>, mine).ok());
+    ASSERT_TRUE(node().apply(words + 1, op::max<std::int32_t>, mine).ok());
+    ASSERT_TRUE(node().apply(words + 2, op::min<std::int32_t>, -mine).ok());
+    if (i % 20 == 0) {
+      ASSERT_GE(node().read(words + 1).value(), mine);
+    }
+  }
+  meet();
+  EXPECT_EQ(node().read(words).value(), 20'100 * count() * (count() + 1) / 2);
+  EXPECT_EQ(node().read(words + 1).value(), 200 * count());
+  EXPECT_EQ(node().read(words + 2).value(), -200 * count());
+}
+
+/// A histogram in a memory that is larger than the cache: operands leave by eviction, and none is lost.
+TEST_F(Operators, AHistogramOfManyBins) {
+  const std::uint64_t bins = 2 * node().stats().cache_lines * node().line_bytes() / 8;
+  const auto histogram = shared_objects<std::uint64_t>(bins, 0);
+  base::Random random(id());
+  constexpr std::uint64_t kDraws = 20'000;
+  for (std::uint64_t i = 0; i < kDraws; ++i) {
+    ASSERT_TRUE(node().apply(histogram + std::int64_t(random.below(bins)), op::add<std::uint64_t>, 1).ok());
+  }
+  meet();
+  if (id() == 0) {
+    std::uint64_t sum = 0;
+    for (std::uint64_t i = 0; i < bins; ++i) sum += node().read(histogram + std::int64_t(i)).value();
+    EXPECT_EQ(sum, kDraws * count());
+  }
+}
+
+TEST_F(Operators, OfSeveralThreadsPerNode) {
+  const auto sums = shared_objects<double>(8, NodeId(count() - 1));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 1000; ++i) ASSERT_TRUE(node().apply(sums + i % 8, op::add<double>, 0.5).ok());
+      ASSERT_TRUE(node().fence().ok());
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  meet();
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(node().read(sums + i).value(), 187.5 * count());
+}
+
+TEST_F(Operators, OfOnesOwn) {
+  const auto by = node().register_op<std::uint32_t>("product modulo 65537", 1, [](std::uint32_t a, std::uint32_t b) {
+    return std::uint32_t(std::uint64_t(a) * b % 65'537);
+  });
+  ASSERT_TRUE(by.ok());
+  const auto product = shared_objects<std::uint32_t>(1, 0);
+  if (id() == 0) {
+    ASSERT_TRUE(node().write(product, 1).ok());
+  }
+  meet();  // everyone has registered it, and the value is there
+  for (std::uint32_t i = 0; i < 100; ++i) ASSERT_TRUE(node().apply(product, *by, 3 + 2 * id()).ok());
+  meet();
+  std::uint32_t expected = 1;
+  for (NodeId node = 0; node < count(); ++node) {
+    for (int i = 0; i < 100; ++i) expected = std::uint32_t(std::uint64_t(expected) * (3u + 2u * node) % 65'537);
+  }
+  EXPECT_EQ(node().read(product).value(), expected);
+}
+
+}  // namespace
+}  // namespace atoll::test
