@@ -1,5 +1,7 @@
 #include "bench/native.hpp"
 
+#include <atomic>
+
 #include <algorithm>
 #include <cstring>
 
@@ -29,6 +31,10 @@ std::uint64_t native_random_sum(const std::vector<std::uint64_t>& data, std::uin
   const std::uint64_t mask = data.size() - 1;
   for (std::uint64_t i = 0; i < count; ++i) total += at[random.next() & mask];
   return total;
+}
+
+void native_atomic_adds(std::vector<std::uint64_t>& data) {
+  for (std::uint64_t& word : data) std::atomic_ref(word).fetch_add(1, std::memory_order_relaxed);
 }
 
 void native_lock(std::shared_mutex& mutex, std::uint64_t count) {

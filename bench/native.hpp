@@ -16,6 +16,8 @@ void native_store(std::vector<std::uint64_t>& data);
 /// `count` reads at places that an Lcg of `seed` chooses. REQUIRES: data.size() is a power of two.
 [[nodiscard]] std::uint64_t native_random_sum(const std::vector<std::uint64_t>& data, std::uint64_t count,
                                               std::uint64_t seed);
+/// Adds one to each word, as one of several threads would have to.
+void native_atomic_adds(std::vector<std::uint64_t>& data);
 void native_lock(std::shared_mutex& mutex, std::uint64_t count);
 
 /// Copies `from` by pieces of into.size() bytes, all to the same place.

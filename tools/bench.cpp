@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/units.hpp"
+#include "bench/array.hpp"
 #include "bench/gam.hpp"
 #include "bench/micro.hpp"
 #include "commands.hpp"
@@ -39,6 +40,19 @@ void add_micro(CLI::App& bench) {
                   "  atoll bench micro --case read_cold --case lock_contended --repetitions 20",
                   fmt::join(names, ", ")));
   micro->callback([settings] { exit_with(bench::run_micro(*settings)); });
+}
+
+void add_array(CLI::App& bench) {
+  auto settings = std::make_shared<bench::Settings>();
+  CLI::App* array = bench.add_subcommand("array", "What operators cost, against plain loops, locks and atomics");
+  add_common(*array, *settings);
+  const std::vector<std::string> names = bench::array_cases();
+  array->add_option("--case", settings->cases, "Only this case; may be given several times")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(names).description(""));
+  array->footer(fmt::format("Cases: {}\n\nExamples:\n  atoll bench array --quick\n  atoll bench array --case apply_seq",
+                            fmt::join(names, ", ")));
+  array->callback([settings] { exit_with(bench::run_array(*settings)); });
 }
 
 struct GamArguments {
@@ -123,13 +137,16 @@ void add_bench(CLI::App& app) {
   bench->footer(
       "Examples:\n"
       "  atoll bench micro --quick                 single operations, in less than a minute\n"
+      "  atoll bench array --quick                 operators\n"
       "  atoll bench gam --figure all --quick      the sweeps of GAM's paper");
   add_micro(*bench);
+  add_array(*bench);
   add_gam(*bench);
   // What `atoll bench` starts its own nodes with; nobody needs to see it.
   CLI::App* node = app.add_subcommand("bench-node", "A node of `atoll bench`")->group("");
   node->require_subcommand(1);
   node->add_subcommand("micro", "")->callback([] { bench::run_micro_node(); });
+  node->add_subcommand("array", "")->callback([] { bench::run_array_node(); });
   node->add_subcommand("gam", "")->callback([] { bench::run_gam_node(); });
 }
 
