@@ -106,7 +106,7 @@ class Worker {
     const global_ptr<Word> at(line_of(step, kNodes));
     const std::uint64_t bytes = 8ull * (1 + step.slot);
     std::array<std::byte, 8 * 256> buffer{};
-    switch (step.kind % 12) {
+    switch (step.kind % 13) {
       case 0: (void)node_.read(at); break;
       case 1: (void)node_.write(at, Word(step.argument)); break;
       case 2: (void)node_.fetch_add(at, Word{1}); break;
@@ -119,6 +119,10 @@ class Worker {
       case 9: held(node_.try_read_lock(at.address(), bytes), at.address(), bytes); break;
       case 10:
         if (!held_.empty()) unlock();
+        break;
+      case 12:
+        if (step.flags % 2 == 0) (void)node_.apply(at, op::add<Word>, step.argument);
+        if (step.flags % 2 == 1) (void)node_.apply(at, op::bit_xor<Word>, step.argument);
         break;
       default: (void)node_.fence(); break;
     }

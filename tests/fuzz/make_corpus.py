@@ -15,7 +15,7 @@ KINDS = ("GetShared GetExclusive Upgrade WriteHome GetOperated PutShared PutDirt
          "AllocateReply Free FreeReply BarrierArrive BarrierRelease Leaving").split()
 TO_HOME = ("GetShared GetExclusive Upgrade WriteHome GetOperated PutShared PutDirty PutOperated InvalidateAck InvalidateRefused WriteBack Transfer "
            "OwnerRefused").split()
-READ, WRITE, ATOMIC, READ_LOCK, WRITE_LOCK, TRY_READ, TRY_WRITE = range(7)
+READ, WRITE, ATOMIC, OPERATE, READ_LOCK, WRITE_LOCK, TRY_READ, TRY_WRITE = range(8)
 
 # ---- wire messages (src/wire/message.hpp) ----
 
@@ -91,6 +91,16 @@ def protocol():
     yield "home-written", at_home + said("WriteHome", 1, slot=8) + wants(READ_LOCK) + said("WriteHome", 2, slot=8) + UNLOCK
     yield "cache-written", at_cache + wants(WRITE, flags=1) + wants(READ) + said("Written", 0, 1) + said("Data", 0, 1)
     yield "cache-write-refused", at_cache + wants(WRITE, flags=1) + said("Refused", 0, 1) + said("Data", 0, 1)
+    yield "home-operated", (at_home + said("GetOperated", 1, argument=1) + said("GetOperated", 2, argument=1) + wants(OPERATE) +
+                            said("PutOperated", 1) + said("GetShared", 1) + said("PutOperated", 2))
+    yield "home-two-operators", (at_home + said("GetOperated", 1, argument=1) + said("GetOperated", 2, argument=2) +
+                                 said("PutOperated", 1) + wants(READ) + said("PutOperated", 2))
+    yield "home-operates-shared", at_home + said("GetShared", 1) + said("GetOperated", 2, argument=1) + said("InvalidateAck", 1)
+    yield "home-operates-dirty", at_home + said("GetExclusive", 1) + said("GetOperated", 2, argument=1) + said("Transfer", 1, 0)
+    yield "cache-operated", (at_cache + wants(OPERATE) + said("Grant", 0, 1) + wants(OPERATE) + said("Invalidate", 0, 0) +
+                             said("PutAck", 0, 1))
+    yield "cache-operates-otherwise", (at_cache + wants(OPERATE) + said("Grant", 0, 1) + wants(OPERATE, slot=1) + said("PutAck", 0, 1) +
+                                       said("Grant", 0, 1) + wants(READ) + said("PutAck", 0, 1) + said("Data", 0, 1))
     yield "nonsense", at_home + said("Transfer", 1) + said("GetShared", 1) + said("GetShared", 2)
 
 
@@ -113,6 +123,9 @@ def hostile_node():
     yield "writes", does(1, home=1) + pause + sends("Data", 1, 0) + does(1, home=2) + sends("Data", 2, 0) + does(11)
     yield "small-writes", (sends("WriteHome", 1, 1, slot=8) + does(1, home=1) + pause + sends("Written", 1, 0) +
                            sends("Written", 1, 0, count=8) + does(1, home=2) + sends("Refused", 2, 0) + does(11))
+    yield "operands", (does(12, home=1) + pause + sends("Grant", 1, 0) + pause + sends("Invalidate", 1, 1) + pause +
+                       sends("PutAck", 1, 0) + sends("GetOperated", 1, 1, argument=1) + sends("GetOperated", 2, 2, argument=2) +
+                       sends("PutOperated", 1, 1) + does(12) + sends("PutOperated", 2, 2))
     yield "raw", step(0) + message("GetShared", 1, 1, address(0, 8 * LINE)) + step(0) + bytes(64)
     yield "garbage", step(0) + bytes(range(64)) + does(0)
 

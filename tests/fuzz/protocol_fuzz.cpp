@@ -87,11 +87,13 @@ class World final : public coherence::Env {
   void release_slot(const LineRef& ref) noexcept override {
     ATOLL_FUZZ_CHECK(taken_.erase(ref.line->slot) == 1);
     ref.line->slot = 0;
+    ref.line->set_operation(0);
   }
   void log_transfer(const LineRef&, NodeId owner) override { ATOLL_FUZZ_CHECK(owner < kNodes); }
   void perform(const LineRef& ref, coherence::Op& op) override {
     ATOLL_FUZZ_CHECK(!static_cast<FuzzOp&>(op).result);
-    ATOLL_FUZZ_CHECK(ref.is_home() || ref.line->slot != 0);  // there are bytes to work on
+    ATOLL_FUZZ_CHECK(ref.is_home() || ref.line->slot != 0);                              // there are bytes to work on
+    ATOLL_FUZZ_CHECK(coherence::Protocol::allows(ref, op) || op.kind == OpKind::kRead);  // see ServeReads
   }
   void perform_for(const LineRef& ref, const coherence::Message& message) override {
     ATOLL_FUZZ_CHECK(ref.is_home() && message.from != self_);
@@ -178,14 +180,17 @@ class World final : public coherence::Env {
     for (std::uint8_t i = 0; i < message.count; ++i) {
       const LineRef ref = ref_of(wire::line_of(message, i, kLineBytes));
       const std::uint32_t slot = wire::has_slots(message.kind) ? message.slots[i] : 0;
-      protocol_.receive(ref, {message.kind, (message.flags & wire::kTry) != 0, message.from, message.requester, slot});
+      const auto operation = std::uint8_t(message.kind == wire::Kind::kGetOperated ? message.argument : 0);
+      const bool is_try = (message.flags & wire::kTry) != 0;
+      protocol_.receive(ref, {message.kind, is_try, message.from, message.requester, slot, operation});
     }
   }
 
   FuzzOp& submit(const Step& step, const LineRef& ref) {
-    FuzzOp& op = *ops_.emplace_back(std::make_unique<FuzzOp>(OpKind(step.kind % 7), ref));
+    FuzzOp& op = *ops_.emplace_back(std::make_unique<FuzzOp>(OpKind(step.kind % 8), ref));
     for (const Held& held : held_) op.under_lock = op.under_lock || held.ref.line == ref.line;
     op.may_leave = op.kind == OpKind::kWrite && step.flags % 2 == 1;
+    if (op.kind == OpKind::kOperate) op.operation = std::uint8_t(1 + step.slot % 2);
     protocol_.submit(ref, op);
     return op;
   }

@@ -46,6 +46,7 @@ inline wire::Message message_of(const Step& step, NodeId nodes) {
     m.argument = wire::pack({step.argument % (kLineBytes + 1), step.slot % (wire::SmallWrite::kMaxBytes + 2u)});
     m.count = 1;
   }
+  if (m.kind == wire::Kind::kGetOperated) m.argument = step.argument % 4;
   if (m.kind == wire::Kind::kWritten) m.slots[0] = std::uint32_t(GlobalAddress(m.line).offset() / kLineBytes);
   return m;
 }
