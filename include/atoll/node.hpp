@@ -213,7 +213,7 @@ class Node {
                                          AnyFunction function);
 
   std::unique_ptr<runtime::Runtime> runtime_;
-  const detail::LineTable* table_ = nullptr;  // the runtime's
+  const detail::LineTable* table_ = nullptr;  // the runtime's, for inlined hits; an empty one where there are none
 };
 
 /// Joins the cluster; the same as constructing a Node.

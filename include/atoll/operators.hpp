@@ -155,9 +155,9 @@ inline bool operate_line(ThreadSlot& slot, const Line& line, GlobalAddress addre
       enter_hazard(slot, address.bits());
     }
     const std::uint8_t access = line.access.load(std::memory_order_seq_cst);
-    const bool granted =
-        (access & kWritable) != 0 ||
-        ((access & kOperable) != 0 && (line.operation() == number || ATOLL_FAULT(operator_not_compared)));
+    const bool granted = (access & kWritable) != 0 ||
+                         ((access & kOperable) != 0 && (line.operation.load(std::memory_order_relaxed) == number ||
+                                                        ATOLL_FAULT(operator_not_compared)));
     // The line may have become fenced after we looked; it did so before it was granted again, so we see it now.
     const bool right = fence || !line.fenced.load(std::memory_order_relaxed);
     ATOLL_POINT();
@@ -168,19 +168,30 @@ inline bool operate_line(ThreadSlot& slot, const Line& line, GlobalAddress addre
   }
 }
 
-/// One operand. False: not a hit, take the slow path.
+/// One operand. False: not a hit, take the slow path. So do operands of fenced lines, where they are counted, so that
+/// the line may calm down.
 template <typename T, typename Function>
 inline bool operate_hit(const LineTable& table, std::uint64_t address, const Operator<T, Function>& by,
                         T operand) noexcept {
   ThreadSlot& slot = t_slot;
   if (word_index<sizeof(T)>(slot.write_limit, address) == kNoWord) [[unlikely]]
     return false;
+  if constexpr (std::is_pointer_v<Function>) {
+    if (by.function == nullptr) return false;
+  }
   const Line* const line = find_line(table, address);
   if (line == nullptr) [[unlikely]]
     return false;
-  if (!operate_line(slot, *line, GlobalAddress(address), by.number,
-                    [&](std::byte* at) { combine(at, operand, by.function); })) [[unlikely]]
+  enter_hazard(slot, address);
+  const std::uint8_t access = line->access.load(std::memory_order_seq_cst);
+  const bool granted = (access == kOperable && line->operation.load(std::memory_order_relaxed) == by.number) ||
+                       (access & kWritable) != 0;
+  if (!granted || line->fenced.load(std::memory_order_relaxed)) [[unlikely]] {
+    leave_hazard(slot);
     return false;
+  }
+  combine(line->byte_at(GlobalAddress(address)), operand, by.function);
+  leave_hazard(slot);
   sample_hit(slot, address);
   return true;
 }

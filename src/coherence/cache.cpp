@@ -138,7 +138,7 @@ void Protocol::act(const LineRef& ref, CacheAction action, const Message& messag
     case CacheAction::kFinishWrite: outcome.write_done = true; break;
     case CacheAction::kTakeBackWrite: outcome.write_refused = true; break;
     case CacheAction::kAskOperated:
-      ref.line->set_operation(message.operation);
+      ref.line->operation.store(message.operation, std::memory_order_relaxed);
       env_.send(ref, home, {Kind::kGetOperated, false, self, self, own_slot, message.operation});
       break;
     case CacheAction::kClearOperands: env_.clear_operands(ref); break;

@@ -139,6 +139,8 @@ DirEvent Protocol::classify(const LineRef& ref, const Message& message, bool rep
     case Kind::kInvalidateAck:
     case Kind::kInvalidateRefused: {
       if (entry.acks_left == 0 || !is_sharer) *why = "an answer that nobody waits for";
+      if (message.kind == Kind::kInvalidateRefused && (entry.flags & kPendingTry) == 0)
+        *why = "it refuses what is no try";
       if (entry.acks_left > 1) return DirEvent::kAnswer;
       const bool refused = (entry.flags & kRefusedSome) != 0 || message.kind == Kind::kInvalidateRefused;
       return refused ? DirEvent::kSomeRefused : DirEvent::kAllGone;
@@ -301,7 +303,7 @@ void Protocol::act(const LineRef& ref, DirAction action, DirState before, const 
     case DirAction::kDeferFirst: env_.cold(ref).requests.push_front(message); break;
     case DirAction::kBegin:
       if (is_request(message.kind)) entry.operation = message.operation;
-      ref.line->set_operation(std::uint8_t(entry.operation));
+      ref.line->operation.store(std::uint8_t(entry.operation), std::memory_order_relaxed);
       if (entry.sharers == 0) mark_away(*ref.line);
       entry.sharers |= bit(subject);
       break;
@@ -313,7 +315,7 @@ void Protocol::act(const LineRef& ref, DirAction action, DirState before, const 
       break;
     case DirAction::kMerge: env_.merge(ref, message); break;
     case DirAction::kEnd:
-      ref.line->set_operation(0);
+      ref.line->operation.store(0, std::memory_order_relaxed);
       mark_here(*ref.line);
       break;
   }
@@ -345,7 +347,8 @@ void Protocol::set_state(const LineRef& ref, DirState state) {
     case DirState::kOperated:
       if (entry.owner != kNoNode || entry.sharers == 0)
         env_.broken(ref, "an operated line has an owner, or nobody operates");
-      if (entry.operation == 0 || entry.operation != ref.line->operation()) env_.broken(ref, "operated, but how?");
+      if (entry.operation == 0 || entry.operation != ref.line->operation.load(std::memory_order_relaxed))
+        env_.broken(ref, "operated, but how?");
       if (whole) env_.broken(ref, "a line that lacks operands passes for one that is here");
       break;
     case DirState::kSharedToUnshared:

@@ -36,7 +36,7 @@ std::uint8_t Protocol::permission(const LineRef& ref) noexcept {
 
 bool Protocol::allows(const LineRef& ref, const Op& op) noexcept {
   const std::uint8_t access = permission(ref) & need_of(op.kind);
-  return access == kOperable ? ref.line->operation() == op.operation : access != 0;
+  return access == kOperable ? ref.line->operation.load(std::memory_order_relaxed) == op.operation : access != 0;
 }
 
 bool Protocol::is_quiet(const LineRef& ref) noexcept {
@@ -231,13 +231,14 @@ void Protocol::pursue(const LineRef& ref) {
   after(ref, step(ref, exclusive ? CacheEvent::kWantExclusive : CacheEvent::kWantShared, wish));
 }
 
-/// Asks for permission to operate. A copy to read goes first, unless a thread of this node has locked it: then the line
-/// is asked for as for a write. REQUIRES: the first that waits wants to operate, and cannot.
+/// Asks for permission to operate. A copy to read goes first, unless a thread of this node has locked it, or has just
+/// unlocked it and not told us yet: then the line is asked for as for a write. REQUIRES: the first that waits wants to
+/// operate, and cannot.
 void Protocol::pursue_operated(const LineRef& ref, const Cold& cold) {
   const std::uint8_t operation = cold.memory.front()->operation;
   if (ref.state() == CacheState::kShared) {
     const std::uint32_t word = ref.line->lock.fetch_or(kLockWaiters, std::memory_order_seq_cst);
-    if (!lock_fits(word, true)) {
+    if (!lock_fits(word, true) || cold.has_held) {
       const Message wish{Kind::kGetExclusive, false, env_.self(), env_.self(), 0};
       after(ref, step(ref, CacheEvent::kWantExclusive, wish));
       return;

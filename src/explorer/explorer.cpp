@@ -110,7 +110,9 @@ class Walk {
     return true;
   }
 
-  static bool is_drain(const Step& step) { return step.kind == StepKind::kDeliver || step.kind == StepKind::kUnlock; }
+  static bool is_drain(const Step& step) {
+    return step.kind == StepKind::kDeliver || step.kind == StepKind::kUnlock || step.kind == StepKind::kTell;
+  }
 
   /// Follows every drain to its end once.
   void check_drains() {

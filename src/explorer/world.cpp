@@ -36,6 +36,13 @@ bool ModelThread::writes_pending() const noexcept {
   return false;
 }
 
+bool ModelThread::is_telling() const noexcept {
+  for (const bool one : telling) {
+    if (one) return true;
+  }
+  return false;
+}
+
 unsigned ModelThread::locks_held() const noexcept {
   unsigned count = 0;
   for (Hold hold : held) count += hold != Hold::kNone ? 1 : 0;
@@ -105,7 +112,7 @@ class World::NodeEnv final : public coherence::Env {
     if (observe(ref).lingering != 0) world_.fail("a slot was released while threads may use it");
     if (mine(ref).operands == Operands::kSome) world_.fail("operands are thrown away");
     ref.line->slot = 0;
-    ref.line->set_operation(0);
+    ref.line->operation.store(0, std::memory_order_relaxed);
     mine(ref).operands = Operands::kNone;
     mine(ref).fresh = false;
   }
@@ -224,12 +231,13 @@ void World::NodeEnv::combine(const LineRef& ref, const ModelOp& op) {
     if (world_.may_read(node, line)) {
       world_.fail(fmt::format("node {} operates on line {} while node {} may read it", self_, line, node));
     }
-    if (other.operands == Operands::kSome && other.line.operation() != op.operation) {
+    if (other.operands == Operands::kSome && other.line.operation.load(std::memory_order_relaxed) != op.operation) {
       world_.fail(fmt::format("line {} is operated by two operators at once", line));
     }
   }
   ModelLine& here = observe(ref);
-  if (ref.line->operation() != op.operation) world_.fail("an operand for another operator than the line's");
+  if (ref.line->operation.load(std::memory_order_relaxed) != op.operation)
+    world_.fail("an operand for another operator than the line's");
   if (ref.is_home()) {
     if (!here.fresh) world_.fail(fmt::format("an operand of the home to an old value of line {}", line));
     return;
@@ -248,7 +256,8 @@ void World::NodeEnv::merge(const LineRef& ref, const Message& message) {
     world_.fail(fmt::format("node {} takes the operands of node {} twice", self_, message.from));
   }
   if (!ref.is_home() || !observe(ref).fresh) world_.fail("operands are combined with an old value");
-  if (from.line.operation() != ref.line->operation()) world_.fail("operands are taken for those of another operator");
+  if (from.line.operation.load(std::memory_order_relaxed) != ref.line->operation.load(std::memory_order_relaxed))
+    world_.fail("operands are taken for those of another operator");
   from.operands = Operands::kTaken;
 }
 
@@ -344,7 +353,7 @@ void World::clear_line(unsigned node, unsigned line) {
   model.line.version.store(0, std::memory_order_relaxed);
   model.line.state = std::uint8_t(CacheState::kInvalid);
   model.line.slot = 0;
-  model.line.set_operation(0);
+  model.line.operation.store(0, std::memory_order_relaxed);
   model.operands = Operands::kNone;
   model.entry = coherence::DirEntry{};
   model.cold.memory = {};
@@ -368,6 +377,7 @@ void World::reset() {
     t.blocking.operation = 0;
     for (ModelOp& write : t.writes) write.pending = write.performed = false;
     t.held = {};
+    t.telling = {};
   }
   for (auto& packets : channels_) packets.clear();
   violation_.clear();
@@ -397,7 +407,11 @@ void World::enumerate(std::vector<Step>& out) const {
   for (unsigned node = 0; node < options_.nodes; ++node) {
     for (unsigned index = 0; index < options_.threads; ++index) {
       const ModelThread& t = thread(node, index);
-      if (t.blocking.pending || t.writes_pending()) continue;  // an unlock is a fence
+      for (unsigned line = 0; line < options_.lines; ++line) {
+        if (!t.telling[line]) continue;
+        out.push_back({StepKind::kTell, std::uint8_t(node), 0, std::uint8_t(index), std::uint8_t(line)});
+      }
+      if (t.blocking.pending || t.writes_pending() || t.is_telling()) continue;  // an unlock is a fence
       for (unsigned line = 0; line < options_.lines; ++line) {
         if (t.held[line] == Hold::kNone) continue;
         out.push_back({StepKind::kUnlock, std::uint8_t(node), 0, std::uint8_t(index), std::uint8_t(line)});
@@ -425,6 +439,7 @@ void World::enumerate_thread(unsigned node, unsigned index, std::vector<Step>& o
   const auto add = [&](StepKind kind, unsigned line, OpKind op) {
     out.push_back({kind, std::uint8_t(node), 0, std::uint8_t(index), std::uint8_t(line), op});
   };
+  if (t.is_telling()) return;
   if (t.blocking.pending) {
     if ((options_.ops & kOpsCancel) != 0) add(StepKind::kCancel, t.blocking_line, t.blocking.kind);
     return;
@@ -471,6 +486,7 @@ bool World::apply(const Step& step) {
     case StepKind::kOperation:
     case StepKind::kWriteHome: operate(step); break;
     case StepKind::kUnlock: unlock(step); break;
+    case StepKind::kTell: tell(step); break;
     case StepKind::kEvict: done = protocols_[step.node].evict(ref); break;
     case StepKind::kReadAhead: done = protocols_[step.node].read_ahead(ref); break;
     case StepKind::kCancel: {
@@ -495,7 +511,8 @@ void World::operate(const Step& step) {
   ModelThread& t = thread(step.node, step.thread);
   const ModelLine& model = at(step.node, step.line);
   std::uint8_t usable = model.ref.hot.access();
-  if (step.op == OpKind::kOperate && model.line.operation() != step.peer) usable &= kReadWrite;
+  if (step.op == OpKind::kOperate && model.line.operation.load(std::memory_order_relaxed) != step.peer)
+    usable &= kReadWrite;
   const bool hit = !is_lock(step.op) && (usable & need_of(step.op)) != 0;
   ModelOp& op = step.op == OpKind::kWrite ? t.writes[step.line] : t.blocking;
   op.kind = step.op;
@@ -514,7 +531,13 @@ void World::unlock(const Step& step) {
   ModelLine& model = at(step.node, step.line);
   const bool exclusive = t.held[step.line] == Hold::kWrite;
   t.held[step.line] = Hold::kNone;
-  if (coherence::drop_lock(model.line.lock, exclusive)) protocols_[step.node].unlocked(model.ref);
+  // Others may come in between: the lock is dropped without the engine lock.
+  t.telling[step.line] = coherence::drop_lock(model.line.lock, exclusive);
+}
+
+void World::tell(const Step& step) {
+  thread(step.node, step.thread).telling[step.line] = false;
+  protocols_[step.node].unlocked(at(step.node, step.line).ref);
 }
 
 }  // namespace atoll::explorer

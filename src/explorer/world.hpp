@@ -44,7 +44,7 @@ struct WorldOptions {
   const coherence::Tables* tables = nullptr;
 };
 
-enum class StepKind : std::uint8_t { kDeliver, kOperation, kUnlock, kCancel, kEvict, kReadAhead, kWriteHome };
+enum class StepKind : std::uint8_t { kDeliver, kOperation, kUnlock, kCancel, kEvict, kReadAhead, kWriteHome, kTell };
 
 /// One thing that may happen next. `node` acts; `peer` is the sender of what is delivered.
 struct Step {
@@ -78,7 +78,9 @@ struct ModelThread {
   std::uint8_t blocking_line = 0;
   std::array<ModelOp, kMaxLines> writes;
   std::array<Hold, kMaxLines> held{};
+  std::array<bool, kMaxLines> telling{};  // it has dropped the lock, and not told those who wait yet
 
+  [[nodiscard]] bool is_telling() const noexcept;
   [[nodiscard]] bool writes_pending() const noexcept;
   [[nodiscard]] unsigned locks_held() const noexcept;
 };
@@ -177,6 +179,7 @@ class World final {
   void deliver(unsigned from, unsigned to);
   void operate(const Step& step);
   void unlock(const Step& step);
+  void tell(const Step& step);
   void fail(std::string what);
 
   [[nodiscard]] bool lacks_operands(unsigned line) const noexcept;

@@ -192,7 +192,7 @@ bool World::network_empty() const noexcept {
 bool World::is_quiet() const noexcept {
   if (!network_empty()) return false;
   for (const ModelThread& t : threads_) {
-    if (t.blocking.pending || t.writes_pending() || t.locks_held() != 0) return false;
+    if (t.blocking.pending || t.writes_pending() || t.locks_held() != 0 || t.is_telling()) return false;
   }
   for (const ModelLine& model : lines_) {
     if (!Protocol::is_quiet(model.ref) || model.has_cold) return false;
@@ -213,7 +213,7 @@ void World::check_network() {
   if (!network_empty()) return;
   bool locked = false;
   for (const ModelThread& t : threads_) {
-    locked = locked || t.locks_held() != 0;
+    locked = locked || t.locks_held() != 0 || t.is_telling();
     if (t.blocking.pending && is_try(t.blocking.kind)) fail("a try waits although no message is under way");
   }
   if (!locked && !is_quiet()) fail("no message is under way and no lock is held, but something waits");

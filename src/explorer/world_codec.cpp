@@ -95,7 +95,8 @@ void World::encode_line(unsigned node, unsigned line, std::vector<std::uint8_t>&
                              ((word & detail::kLockWaiters) != 0 ? 128U : 0U)));
   out.push_back(model.line.use);
   out.push_back(std::uint8_t((access >> 2 & 1U) | (model.lingering >> 2 & 1U) << 1 | unsigned(model.operands) << 2 |
-                             (model.line.operation() & 3U) << 4 | (model.entry.operation & 3U) << 6));
+                             (model.line.operation.load(std::memory_order_relaxed) & 3U) << 4 |
+                             (model.entry.operation & 3U) << 6));
   if (model.ref.is_home()) {
     const coherence::DirEntry& entry = model.entry;
     out.push_back(std::uint8_t(unsigned(entry.state) | unsigned(entry.flags) << 4));
@@ -138,7 +139,7 @@ void World::decode_line(unsigned node, unsigned line, Cursor& in) {
   model.ref.hot.set_access(std::uint8_t((bits & 3U) | (operated & 1U) << 2));
   model.lingering = std::uint8_t(model.lingering | (operated >> 1 & 1U) << 2);
   model.operands = Operands(operated >> 2 & 3U);
-  model.line.set_operation(std::uint8_t(operated >> 4 & 3U));
+  model.line.operation.store(std::uint8_t(operated >> 4 & 3U), std::memory_order_relaxed);
   model.entry.operation = operated >> 6;
   if (model.ref.is_home()) {
     const unsigned state = in.next();
@@ -178,6 +179,7 @@ void World::encode_thread(const ModelThread& t, std::vector<std::uint8_t>& out) 
     bits |= (t.writes[line].performed ? 64U : 0U) << line;  // by the home; we do not know yet
   }
   out.push_back(std::uint8_t(bits));
+  out.push_back(std::uint8_t((t.telling[0] ? 1U : 0U) | (t.telling[1] ? 2U : 0U)));
 }
 
 void World::decode_thread(ModelThread& t, Cursor& in) {
@@ -195,6 +197,8 @@ void World::decode_thread(ModelThread& t, Cursor& in) {
     t.writes[line].pending = (mine & 4U) != 0;
     t.writes[line].performed = (bits >> line & 64U) != 0;
   }
+  const unsigned telling = in.next();
+  t.telling = {(telling & 1U) != 0, (telling & 2U) != 0};
 }
 
 }  // namespace atoll::explorer

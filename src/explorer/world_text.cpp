@@ -20,6 +20,8 @@ std::string World::describe(const Step& step) const {
     case StepKind::kWriteHome:
       return fmt::format("node {} thread {}: write line {} at its home", step.node, step.thread, step.line);
     case StepKind::kUnlock: return fmt::format("node {} thread {}: unlock line {}", step.node, step.thread, step.line);
+    case StepKind::kTell:
+      return fmt::format("node {} thread {}: tells that line {} is unlocked", step.node, step.thread, step.line);
     case StepKind::kCancel:
       return fmt::format("node {} thread {}: takes back {} line {}", step.node, step.thread, to_string(step.op),
                          step.line);

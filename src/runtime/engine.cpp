@@ -110,7 +110,7 @@ wire::Message Runtime::make_message(const LineRef& ref, const Message& message) 
   out.line = ref.address.bits();
   out.slots[0] = message.slot;
   out.argument = message.operation;
-  if (message.kind == Kind::kPutDirty || message.kind == Kind::kPutOperated) ++returning_;
+  if (message.kind == Kind::kPutDirty || message.kind == Kind::kPutOperated) ++returning_to_[ref.home()];
   counters_->messages_sent.add();
   counters_->sent_by_kind[std::size_t(message.kind)].add();
   return out;
@@ -172,7 +172,7 @@ void Runtime::quiesce(const LineRef& ref) {
   if (!fenced) issue_barrier();
   const GlobalAddress lines[] = {ref.address};
   threads_.wait_for_writers(lines);
-  ref.line->bias = std::uint8_t(std::min<int>(ref.line->bias + kBiasStep, kBiasLimit));
+  ref.line->bias = std::min<int>(ref.line->bias + kBiasStep, kBiasLimit) & 63;
   if (!fenced && ref.line->bias >= kBiasLimit) ref.hot.set_fenced(true);
 }
 
@@ -225,7 +225,7 @@ void Runtime::withdraw_for(std::span<const wire::Message> messages) {
 bool Runtime::take_slot(const LineRef& ref) {
   std::uint32_t slot = slots_->take(ref.address);
   const std::uint32_t low = std::max(1u, std::min(kEvictBatch / 2, slots_->size() / 16));
-  if (slots_->free_count() + returning_ < low && !evicting_) {
+  if (slots_->free_count() < low && slots_->free_count() + returning() < low && !evicting_) {
     (void)evict_some(std::min(kEvictBatch, std::max(1u, slots_->size() / 8)));
     if (slot == memory::kNoSlot) slot = slots_->take(ref.address);
   }
@@ -248,13 +248,21 @@ void Runtime::release_slot(const LineRef& ref) noexcept {
   const bool returned = state == coherence::CacheState::kDirtyToInvalid ||
                         state == coherence::CacheState::kLeftToInvalid ||
                         state == coherence::CacheState::kOperatedToInvalid;
-  if (returned) --returning_;
+  if (returned) --returning_to_[ref.home()];
   const bool gone = ATOLL_FAULT(slot_not_released) || (ATOLL_FAULT(slot_reused_early) && returned);
   if (!gone) slots_->release(ref.line->slot - 1);
   ref.line->slot = 0;
   ref.line->visits.store(0, std::memory_order_relaxed);
+  ref.line->operation.store(0, std::memory_order_relaxed);
   mark_here(ref);
   counters_->cache_lines_used.set(slots_->used());
+}
+
+/// Slots that will be free when their homes have answered. Those that are gone never will.
+std::uint32_t Runtime::returning() const noexcept {
+  std::uint32_t count = 0;
+  for (NodeId node = 0; node < nodes_; ++node) count += is_dead(node) ? 0 : returning_to_[node];
+  return count;
 }
 
 /// Looks at slots from a random one on, a bounded number of them. A line that threads can hit is hidden from them, so
@@ -274,6 +282,8 @@ std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
     const LineRef ref = lines_->ref(address);
     const bool locked = !coherence::lock_fits(ref.line->lock.load(std::memory_order_relaxed), true);
     if (locked || ref.line->cold != 0 || !Protocol::is_quiet(ref)) continue;
+    // What a dead home would have to take stays here, where it can still be used.
+    if (ref.state() != coherence::CacheState::kShared && is_dead(ref.home())) continue;
     if (ref.hot.access() != 0) {
       ref.hot.set_access(0);
       continue;
@@ -321,7 +331,7 @@ void Runtime::retry_starved() {
   again.swap(starved_);
   if (ATOLL_FAULT(starved_forgotten)) again.pop_back();
   std::size_t next = 0;
-  if (slots_->free_count() == 0 && returning_ == 0 && evict_some(kEvictBatch) == 0) {
+  if (slots_->free_count() == 0 && returning() == 0 && evict_some(kEvictBatch) == 0) {
     if (++fruitless_ % 4 == 0 && all_slots_locked()) {
       for (; next < again.size(); ++next) protocol_.give_up(lines_->ref(again[next]), Errc::kCacheFull);
     }

@@ -12,10 +12,14 @@ std::unique_ptr<runtime::Runtime> join_cluster(const Options& options) {
   return std::make_unique<runtime::Runtime>(options, cluster::Membership::connect(options));
 }
 
+/// For nodes whose hits are not inlined: nothing is found in it.
+constexpr detail::LineTable kNoLines{};
+
 }  // namespace
 
 Node::Node(const Options& options) : Node(join_cluster(options)) {}
-Node::Node(std::unique_ptr<runtime::Runtime> runtime) : runtime_(std::move(runtime)), table_(&runtime_->table()) {}
+Node::Node(std::unique_ptr<runtime::Runtime> runtime)
+    : runtime_(std::move(runtime)), table_(runtime_->table().reads == nullptr ? &kNoLines : &runtime_->table()) {}
 Node::~Node() = default;
 Node::Node(Node&&) noexcept = default;
 Node& Node::operator=(Node&&) noexcept = default;

@@ -19,6 +19,7 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
       transport_(std::move(transport)),
       threads_(host),
       answers_due_(membership_->count()),
+      returning_to_(membership_->count()),
       dead_(membership_->count()) {
   self_ = membership_->id();
   nodes_ = membership_->count();
@@ -171,7 +172,7 @@ Inspection Runtime::inspect() {
     if (address) all.copies.push_back(look(lines_->ref(address)));
   }
   all.slots_used = slots_->used();
-  all.slots_returning = returning_;
+  all.slots_returning = returning();
   all.lines_waiting = colds_.size() - free_colds_.size();
   all.lines_starved = starved_.size();
   all.calls = calls_.size();

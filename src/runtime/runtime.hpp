@@ -143,6 +143,7 @@ class Runtime final : private coherence::Env {
   void cut_off(NodeId peer, const char* why) ATOLL_REQUIRES(mutex_);
   void call_home(NodeId to, wire::Message message) ATOLL_REQUIRES(mutex_);
   void serve_forever();
+  [[nodiscard]] std::uint32_t returning() const noexcept ATOLL_REQUIRES(mutex_);
   [[nodiscard]] std::uint32_t evict_some(std::uint32_t wanted) ATOLL_REQUIRES(mutex_);
   void retry_starved() ATOLL_REQUIRES(mutex_);
   [[nodiscard]] bool all_slots_locked() ATOLL_REQUIRES(mutex_);
@@ -240,11 +241,11 @@ class Runtime final : private coherence::Env {
   bool in_run_ ATOLL_GUARDED_BY(mutex_) = false;  // the message that is worked on names several lines
   const wire::Message* received_ ATOLL_GUARDED_BY(mutex_) = nullptr;  // the message that is worked on
   bool written_in_use_ ATOLL_GUARDED_BY(mutex_) = false;  // the line of the last perform_for was used by threads here
-  std::vector<std::uint32_t> answers_due_ ATOLL_GUARDED_BY(mutex_);  // per home: small writes that were sent there
-  std::uint32_t gathered_ ATOLL_GUARDED_BY(mutex_) = 0;              // of these, not flushed yet:
-  NodeId gathered_for_ ATOLL_GUARDED_BY(mutex_) = kNoNode;           // all for this one
-  std::uint32_t returning_ ATOLL_GUARDED_BY(mutex_) = 0;  // dirty lines given back whose slots are not free yet
-  std::uint32_t fruitless_ ATOLL_GUARDED_BY(mutex_) = 0;  // searches for a slot in a row that found none
+  std::vector<std::uint32_t> answers_due_ ATOLL_GUARDED_BY(mutex_);   // per home: small writes that were sent there
+  std::uint32_t gathered_ ATOLL_GUARDED_BY(mutex_) = 0;               // of these, not flushed yet:
+  NodeId gathered_for_ ATOLL_GUARDED_BY(mutex_) = kNoNode;            // all for this one
+  std::vector<std::uint32_t> returning_to_ ATOLL_GUARDED_BY(mutex_);  // per home: slots that it has not taken back yet
+  std::uint32_t fruitless_ ATOLL_GUARDED_BY(mutex_) = 0;              // searches for a slot in a row that found none
   std::unordered_map<std::uint64_t, Call*> calls_ ATOLL_GUARDED_BY(mutex_);
   std::uint64_t next_call_ ATOLL_GUARDED_BY(mutex_) = 1;
   std::map<std::string, AtomicFunction, std::less<>> functions_ ATOLL_GUARDED_BY(mutex_);

@@ -13,8 +13,9 @@ void Workload::apply(Worker& worker) {
   tally.begun = tally.combine(tally.begun, operand);
   begin(worker, "apply", tally.address);
   const global_ptr<std::uint64_t> at(tally.address);
-  const Status status = tally.largest ? worker.node->apply(at, op::max<std::uint64_t>, operand, consistency)
-                                      : worker.node->apply(at, op::add<std::uint64_t>, operand, consistency);
+  const Status status = tally.largest
+                            ? worker.node->apply(at, op::min<std::uint64_t>, Tally::kLimit - operand, consistency)
+                            : worker.node->apply(at, op::add<std::uint64_t>, operand, consistency);
   worker.operands.push_back({which, operand});
   const bool waited =
       (consistency == Consistency::kDefault ? cluster_.options().node.consistency : consistency) != Consistency::kPso;
@@ -37,10 +38,11 @@ void Workload::read_tally(Worker& worker) {
   begin(worker, "read of a tally", tally.address);
   const auto found = worker.node->read<std::uint64_t>(tally.address);
   if (!end(worker, found.status())) return;
-  if (*found < least || *found > tally.begun) {
-    throw Failure(fmt::format("a tally is {}, and should be from {} to {}", *found, least, tally.begun), tally.address);
+  const std::uint64_t value = tally.value_of(*found);
+  if (value < least || value > tally.begun) {
+    throw Failure(fmt::format("a tally is {}, and should be from {} to {}", value, least, tally.begun), tally.address);
   }
-  tally.seen = std::max(tally.seen, *found);
+  tally.seen = std::max(tally.seen, value);
 }
 
 void Workload::check_counters() {
@@ -55,9 +57,9 @@ void Workload::check_counters() {
     }
     for (const Tally& tally : tallies_) {
       const auto found = node.read<std::uint64_t>(tally.address);
-      if (!found.ok() || *found != tally.begun) {
+      if (!found.ok() || tally.value_of(*found) != tally.begun) {
         throw Failure(fmt::format("a tally is {} in the end, and should be {}",
-                                  found.ok() ? std::to_string(*found) : "unreadable", tally.begun),
+                                  found.ok() ? std::to_string(tally.value_of(*found)) : "unreadable", tally.begun),
                       tally.address);
       }
     }

@@ -186,6 +186,12 @@ void Workload::lay_out() {
     for (std::uint32_t i = 0; i < cold; ++i) cold_.push_back(make_object(take_lines(node, 1), 8));
   }
   cold_starts_.push_back(std::uint32_t(cold_.size()));
+  cluster_.spawn(0, [this](Node& node) {
+    for (const Tally& tally : tallies_) {
+      if (tally.largest) node.write(tally.address, Tally::kLimit, Consistency::kSc).or_throw();
+    }
+  });
+  cluster_.run();
 }
 
 void Workload::work(Worker& worker, bool last) {

@@ -83,7 +83,9 @@ class Workload {
     Object* object;
     std::uint64_t stamp;
   };
-  /// A word that operands are combined with: all of them add, or all are for the largest. It never gets smaller.
+  /// A word that operands are combined with: all of them add, or all are for the largest. It never gets smaller. (The
+  /// largest is kept as the smallest distance from a limit: the identity of that is all ones, that of sums all zeroes,
+  /// so that it shows when a slot begins with the wrong one.)
   struct Tally {
     GlobalAddress address;
     bool largest = false;
@@ -91,6 +93,8 @@ class Workload {
     std::uint64_t known = 0;  // those that are known to be done
     std::uint64_t seen = 0;   // what somebody has read
 
+    static constexpr std::uint64_t kLimit = std::uint64_t{1} << 60;
+    [[nodiscard]] std::uint64_t value_of(std::uint64_t word) const noexcept { return largest ? kLimit - word : word; }
     [[nodiscard]] std::uint64_t combine(std::uint64_t a, std::uint64_t b) const noexcept {
       return largest ? std::max(a, b) : a + b;
     }

@@ -139,6 +139,7 @@ const char* find_fault(const Message& m, NodeId from, const Limits& limits) noex
                        m.kind == Kind::kWriteHome || m.kind == Kind::kGetOperated || m.kind == Kind::kPutOperated;
   if (request && m.requester != from) return "a request for somebody else";
   if (m.kind == Kind::kGetOperated && (m.argument == 0 || m.argument > kMaxOperator)) return "no such operator";
+  if (m.kind == Kind::kGetOperated && (m.flags & kTry) != 0) return "operands are not tried";
   if (!has_slots(m.kind)) return find_fault_of_write(m, limits);
   const bool forward = m.kind == Kind::kForwardShared || m.kind == Kind::kForwardExclusive;
   if (forward && m.requester == limits.self) return "a forward of what is here";

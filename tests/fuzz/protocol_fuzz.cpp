@@ -87,7 +87,7 @@ class World final : public coherence::Env {
   void release_slot(const LineRef& ref) noexcept override {
     ATOLL_FUZZ_CHECK(taken_.erase(ref.line->slot) == 1);
     ref.line->slot = 0;
-    ref.line->set_operation(0);
+    ref.line->operation.store(0, std::memory_order_relaxed);
   }
   void log_transfer(const LineRef&, NodeId owner) override { ATOLL_FUZZ_CHECK(owner < kNodes); }
   void perform(const LineRef& ref, coherence::Op& op) override {
@@ -102,7 +102,8 @@ class World final : public coherence::Env {
   }
   void clear_operands(const LineRef& ref) override { ATOLL_FUZZ_CHECK(!ref.is_home() && ref.line->slot != 0); }
   void merge(const LineRef& ref, const coherence::Message& message) override {
-    ATOLL_FUZZ_CHECK(ref.is_home() && message.from != self_ && ref.line->operation() != 0);
+    ATOLL_FUZZ_CHECK(ref.is_home() && message.from != self_ &&
+                     ref.line->operation.load(std::memory_order_relaxed) != 0);
     ATOLL_FUZZ_CHECK((coherence::Protocol::permission(ref) & detail::kReadable) == 0);
   }
   void complete(const LineRef& ref, coherence::Op& op, Errc result) override {

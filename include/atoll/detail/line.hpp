@@ -73,12 +73,12 @@ struct alignas(32) Line {
   std::atomic<std::uint8_t> access{0};     // Access
   std::atomic<bool> fenced{false};         // those who write fence, and who takes it away needs no barrier
   std::uint8_t state = 0;                  // coherence::CacheState; unused on the home, which has the directory
-  std::uint8_t bias = 0;                   // how often it was taken away of late; see Runtime::quiesce
-  std::uint8_t use = kUnused;              // what threads may be doing: what was granted since the last quiesce
+  std::uint8_t bias : 6 = 0;               // how often it was taken away of late; see Runtime::quiesce
+  std::uint8_t use : 2 = 0;                // Use: what threads may be doing: what was granted since the last quiesce
   std::uint8_t lives = 0;                  // how often eviction passes it by, and bits; see Runtime::evict_some
-  std::atomic<std::uint8_t> visits{0};     // what was spent on it at its home since it was last here; a guess. As long
-                                           // as it is operated (or asked for that): the operator
+  std::atomic<std::uint8_t> visits{0};     // what was spent on it at its home since it was last here; a guess
   std::atomic<bool> here{false};           // it has a slot, or something of this node waits for it
+  std::atomic<std::uint8_t> operation{0};  // the operator, as long as it is operated or asked for that
 
   enum Lives : std::uint8_t {
     kLives = 63,         // the number
@@ -87,8 +87,6 @@ struct alignas(32) Line {
   };
   enum Use : std::uint8_t { kUnused, kRead, kWritten };  // in the order of what it takes to end it
 
-  [[nodiscard]] std::uint8_t operation() const noexcept { return visits.load(std::memory_order_relaxed); }
-  void set_operation(std::uint8_t operation) noexcept { visits.store(operation, std::memory_order_relaxed); }
   [[nodiscard]] std::byte* byte_at(GlobalAddress address) const noexcept {
     return reinterpret_cast<std::byte*>(distance.load(std::memory_order_relaxed) + address.bits());
   }

@@ -59,7 +59,7 @@ class FakeEnv final : public Env {
   }
   void release_slot(const LineRef& ref) noexcept override {
     ref.line->slot = 0;
-    ref.line->set_operation(0);
+    ref.line->operation.store(0, std::memory_order_relaxed);
   }
   void log_transfer(const LineRef&, NodeId owner) override { did.push_back(fmt::format("log owner {}", owner)); }
   void perform(const LineRef&, Op& op) override { static_cast<TestOp&>(op).performed = true; }
@@ -67,7 +67,7 @@ class FakeEnv final : public Env {
     did.push_back(fmt::format("write for {}", message.from));
   }
   void clear_operands(const LineRef& ref) override {
-    did.push_back(fmt::format("clear for {}", ref.line->operation()));
+    did.push_back(fmt::format("clear for {}", ref.line->operation.load(std::memory_order_relaxed)));
   }
   void merge(const LineRef&, const Message& message) override {
     did.push_back(fmt::format("merge from {} slot {}", message.from, message.slot));

@@ -14,7 +14,7 @@ TEST_F(ReceiveGetOperated, UnsharedExpectThePermissionAlone) {
   EXPECT_THAT(env.did, ElementsAre("Grant to 1"));
   EXPECT_EQ(entry.state, DirState::kOperated);
   EXPECT_EQ(entry.operation, 5u);
-  EXPECT_EQ(line.operation(), 5u);
+  EXPECT_EQ(line.operation.load(std::memory_order_relaxed), 5u);
   EXPECT_EQ(line.version.load() & 1, 1u) << "who can see the home's memory must not read it";
 }
 
@@ -150,6 +150,23 @@ TEST_F(WantOperated, SharedAndLockedExpectAnUpgrade) {
   EXPECT_TRUE(operate.done());
   EXPECT_EQ(state(), CacheState::kDirty);
   unlock(false);
+}
+
+/// The lock is dropped, and its holder is on the way to tell us: the home's message waits for that, so the copy must
+/// too.
+TEST_F(WantOperated, SharedWithAnInvalidationHeldExpectAnUpgradeAndTheInvalidationAnswered) {
+  TestOp lock{OpKind::kReadLock};
+  submit(lock);
+  receive(Kind::kData, 0);
+  receive(Kind::kInvalidate, 0, {.requester = 2});
+  EXPECT_THAT(env.did, IsEmpty());
+  ASSERT_TRUE(drop_lock(line.lock, false));
+  submit(operate);
+  EXPECT_THAT(env.did, ElementsAre("Upgrade to 0"));
+  protocol.unlocked(ref);
+  EXPECT_THAT(env.did, ElementsAre("Upgrade to 0", "quiesce", "InvalidateAck to 0"));
+  receive(Kind::kData, 0);
+  EXPECT_TRUE(operate.done());
 }
 
 TEST_F(WantOperated, DirtyExpectItDoneAsAWrite) {

@@ -29,5 +29,12 @@ TEST_F(ReceiveInvalidateRefused, ForTheHomesOwnTryExpectItsReadersServed) {
   EXPECT_TRUE(read.done());
 }
 
+TEST_F(ReceiveInvalidateRefused, OfWhatIsNoTryExpectFault) {
+  shared_by({2, 3});
+  receive(Kind::kGetOperated, 1, {.operation = 5});
+  expect_fault(Kind::kInvalidateRefused, 2);
+  EXPECT_EQ(entry.state, DirState::kSharedToOperated);
+}
+
 }  // namespace
 }  // namespace atoll::coherence

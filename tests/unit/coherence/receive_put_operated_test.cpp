@@ -24,7 +24,7 @@ TEST_F(ReceivePutOperated, FromTheLastExpectTheLineWhole) {
   receive(Kind::kPutOperated, 2);
   EXPECT_THAT(env.did, ElementsAre("merge from 2 slot 3", "PutAck to 2"));
   EXPECT_EQ(entry.state, DirState::kUnshared);
-  EXPECT_EQ(line.operation(), 0u);
+  EXPECT_EQ(line.operation.load(std::memory_order_relaxed), 0u);
   EXPECT_EQ(line.version.load() & 1, 0u);
 }
 

@@ -111,6 +111,44 @@ TEST(Death, EndsAWriterWhoWaitsForRoom) {
 }
 
 /// What does not need the dead node goes on.
+/// What the dead node should have taken back stays in the cache, which still serves the memory of those who live.
+TEST(Death, OfTheHomeOfAFullCacheLeavesRoomForOthers) {
+  LocalCluster cluster(3);  // with caches of 64 lines
+  constexpr std::int64_t kLine = 64;
+  const auto dead = cluster[1].allocate<Word>(64 * kLine, Placement::local()).value();
+  const auto alive = cluster[2].allocate<Word>(300 * kLine, Placement::local()).value();
+  std::thread([&] {
+    Node& node = cluster[0];
+    for (std::int64_t i = 0; i < 40; ++i) {
+      ASSERT_TRUE(
+          (i % 2 == 0 ? node.write(dead + i * kLine, Word(i)) : node.apply(dead + i * kLine, op::add<Word>, 1)).ok());
+    }
+    ASSERT_TRUE(node.fence().ok());
+    cluster.hub().kill(1);
+    for (std::int64_t i = 0; i < 300; ++i) {
+      ASSERT_TRUE(node.write(alive + i * kLine, Word(i)).ok());
+      ASSERT_EQ(node.read(alive + i * kLine).value(), Word(i));
+    }
+    EXPECT_TRUE(node.fence().ok());
+  }).join();
+}
+
+/// Its operands are lost, and with them the line: an error, for the home's own threads and for others, and no hang.
+TEST(Death, OfAnOperatorEndsReads) {
+  for (const NodeId reader : {NodeId(0), NodeId(1)}) {
+    LocalCluster cluster(3);
+    const auto at = cluster[0].allocate<Word>(64, Placement::local()).value();
+    std::thread([&] { ASSERT_TRUE(cluster[2].apply(at, op::add<Word>, 1, Consistency::kTso).ok()); }).join();
+    std::thread([&] {
+      ASSERT_TRUE(cluster[reader].apply(at, op::add<Word>, 1, Consistency::kTso).ok());
+      cluster.hub().kill(2);
+      const auto start = Clock::now();
+      EXPECT_EQ(cluster[reader].read(at).status().code(), Errc::kNodeDied);
+      EXPECT_LT(Clock::now() - start, kSeconds);
+    }).join();
+  }
+}
+
 TEST(Death, DoesNotStopTheOthers) {
   LocalCluster cluster(3);
   const auto counter = cluster[0].allocate<Word>(1, Placement::on(1)).value();

@@ -97,6 +97,32 @@ TEST(Judge, FindsEveryFault) {
   EXPECT_EQ(changed([](Message& m) { m.slots[2] = kSlots[kFrom]; }), "");  // beyond the run: not looked at
 }
 
+TEST(Judge, OperatorsAndTheirOperands) {
+  const auto asked = [](std::uint64_t operation, std::uint8_t flags) {
+    return changed([&](Message& m) {
+      m.kind = Kind::kGetOperated;
+      m.argument = operation;
+      m.flags = flags;
+    });
+  };
+  EXPECT_EQ(asked(1, 0), "");
+  EXPECT_EQ(asked(255, 0), "");
+  EXPECT_THAT(asked(0, 0), HasSubstr("no such operator"));
+  EXPECT_THAT(asked(256, 0), HasSubstr("no such operator"));
+  EXPECT_THAT(asked(1, kTry), HasSubstr("not tried"));
+  EXPECT_EQ(changed([](Message& m) { m.kind = Kind::kPutOperated; }), "");
+  EXPECT_THAT(changed([](Message& m) {
+                m.kind = Kind::kPutOperated;
+                m.slots[0] = kSlots[kFrom];
+              }),
+              HasSubstr("slot"));
+  EXPECT_THAT(changed([](Message& m) {
+                m.kind = Kind::kPutOperated;
+                m.requester = kSelf;
+              }),
+              HasSubstr("somebody else"));
+}
+
 TEST(Judge, SmallWritesAndTheirAnswers) {
   const auto write = [](SmallWrite what) {
     return changed([&](Message& m) {
