@@ -16,14 +16,11 @@ void Workload::apply(Worker& worker) {
   const Status status = tally.largest
                             ? worker.node->apply(at, op::min<std::uint64_t>, Tally::kLimit - operand, consistency)
                             : worker.node->apply(at, op::add<std::uint64_t>, operand, consistency);
-  worker.operands.push_back({which, operand});
   const bool waited =
       (consistency == Consistency::kDefault ? cluster_.options().node.consistency : consistency) != Consistency::kPso;
-  if (!end(worker, status)) {
-    worker.operands.pop_back();  // it may be done, or not
-  } else if (waited) {
-    writes_are_done(worker);
-  }
+  if (!end(worker, status)) return;  // it may be done, or not
+  worker.operands.push_back({which, operand});
+  if (waited) writes_are_done(worker);
 }
 
 /// What is read has all operands that were known to be in when the read began, the thread's own, and none that nobody

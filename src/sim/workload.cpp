@@ -531,6 +531,7 @@ bool Workload::end(Worker& worker, const Status& status) {
       for (Cell& cell : write.object->cells) cell.give_up(write.stamp);
     }
     worker.pending.clear();
+    worker.operands.clear();
     return false;
   }
   throw Failure(fmt::format("{} of thread {}: {}", what, worker.number, status.to_string()), worker.about);
