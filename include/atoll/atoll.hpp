@@ -2,6 +2,7 @@
 #pragma once
 
 #include "atoll/address.hpp"
+#include "atoll/array.hpp"
 #include "atoll/lock.hpp"
 #include "atoll/node.hpp"
 #include "atoll/options.hpp"

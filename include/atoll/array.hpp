@@ -1,0 +1,302 @@
+// atoll::Array: a typed array that all nodes make together and that is spread over their memory.
+#pragma once
+
+#include <algorithm>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "atoll/node.hpp"
+
+namespace atoll {
+
+/// How an array is made. The same on every node.
+struct ArrayOptions {
+  /// The first element of each node's part; the first is 0. Empty: even parts.
+  std::vector<std::uint64_t> first = {};
+  /// Elements that even parts keep together.
+  std::uint32_t chunk = 512;
+  /// kTso: a `set` has taken effect when it returns. kSc: and no later access of the thread has begun. kPso: it takes
+  /// effect later; `Node::fence` waits for it.
+  Consistency writes = Consistency::kTso;
+};
+
+namespace detail {
+
+/// Where the elements of an array are.
+///
+/// Thread-safety: immutable once it is made; making and freeing is done by one thread of each node, all nodes together.
+/// Invariants:
+///   1. An element that fits a line lies in one line. (So elements whose size does not divide the line's leave gaps.)
+///   2. Node k has the elements from first[k] to first[k + 1].
+class ArrayLayout {
+ public:
+  /// Throws Error: on every node when one of them has no memory, or the nodes do not want the same.
+  ArrayLayout(Node& node, std::uint64_t count, std::uint32_t bytes, const ArrayOptions& options);
+  ~ArrayLayout();
+  ArrayLayout(const ArrayLayout&) = delete;
+  ArrayLayout& operator=(const ArrayLayout&) = delete;
+
+  [[nodiscard]] Node& node() const noexcept { return node_; }
+  [[nodiscard]] std::uint64_t size() const noexcept { return first_.back(); }
+  [[nodiscard]] std::uint64_t first_of(NodeId node) const noexcept { return first_[node]; }
+  [[nodiscard]] Consistency writes() const noexcept { return writes_; }
+  /// Do elements follow each other without gaps?
+  [[nodiscard]] bool packed() const noexcept { return packed_; }
+  /// REQUIRES: i < size().
+  [[nodiscard]] NodeId owner_of(std::uint64_t i) const noexcept {
+    if (per_node_ != 0) return NodeId(i / per_node_);
+    return NodeId(std::upper_bound(first_.begin(), first_.end() - 1, i) - first_.begin() - 1);
+  }
+  /// REQUIRES: i < size().
+  [[nodiscard]] GlobalAddress address_of(std::uint64_t i) const noexcept {
+    const NodeId owner = owner_of(i);
+    const std::uint64_t at = i - first_[owner];
+    const std::uint64_t offset = packed_ ? at * bytes_ : at / per_line_ * line_bytes_ + at % per_line_ * bytes_;
+    return base_[owner] + std::int64_t(offset);
+  }
+  /// How many elements from i on lie one behind the other, `most` at most. REQUIRES: i < size().
+  [[nodiscard]] std::uint64_t run_at(std::uint64_t i, std::uint64_t most) const noexcept;
+  [[nodiscard]] Status check(std::uint64_t first, std::uint64_t count) const noexcept {
+    if (first <= size() && count <= size() - first) return {};
+    return {Errc::kBadAddress, "beyond the end of the array"};
+  }
+  [[nodiscard]] Status read(std::uint64_t first, std::byte* into, std::uint64_t count) const noexcept;
+  [[nodiscard]] Status write(std::uint64_t first, const std::byte* from, std::uint64_t count) const noexcept;
+  [[nodiscard]] Status prefetch(std::uint64_t first, std::uint64_t count) const noexcept;
+  /// Waits for all nodes, and gives the memory back.
+  [[nodiscard]] Status free() noexcept;
+
+ private:
+  void divide(std::uint64_t count, const ArrayOptions& options);
+
+  Node& node_;
+  std::uint32_t bytes_;
+  std::uint32_t line_bytes_;
+  std::uint32_t per_line_;
+  bool packed_;
+  bool freed_ = false;
+  Consistency writes_;
+  int exceptions_;              // under way when it was made
+  std::uint64_t per_node_ = 0;  // elements of each part but the last ones; 0: the parts are the program's own
+  std::vector<std::uint64_t> first_;
+  std::vector<GlobalAddress> base_;
+};
+
+}  // namespace detail
+
+/// An array of `size()` elements, all zero bytes at first, in the memory of all nodes.
+///
+/// All nodes make it together, by the same arguments and in the same order as other arrays, and destroy it together:
+/// the destructor waits for all nodes, unless the node is unwinding from an exception. Elements are of any trivially
+/// copyable type of up to 4096 bytes.
+///
+/// Thread-safety: every method but construction, destruction and `free` may be called from any thread at any time.
+/// Invariants:
+///   1. `get` and `set` of an element that fits a line are atomic. (Larger ones are several accesses.)
+///   2. What is promised about order is in docs/memory-model.md; `set` has taken effect when it returns, unless
+///      ArrayOptions::writes says otherwise.
+template <Shareable T>
+class Array {
+ public:
+  static_assert(sizeof(T) <= 4096, "an element is larger than a page");
+  using value_type = T;
+  class Reference;
+  class Iterator;
+
+  /// Throws Error, on every node alike.
+  Array(Node& node, std::uint64_t count, const ArrayOptions& options = {})
+      : layout_(std::make_unique<detail::ArrayLayout>(node, count, sizeof(T), options)) {}
+
+  [[nodiscard]] std::uint64_t size() const noexcept { return layout_->size(); }
+  [[nodiscard]] Node& node() const noexcept { return layout_->node(); }
+  /// The elements that are in this node's memory, and in another's.
+  [[nodiscard]] std::uint64_t local_begin() const noexcept { return layout_->first_of(node().id()); }
+  [[nodiscard]] std::uint64_t local_end() const noexcept { return layout_->first_of(NodeId(node().id() + 1)); }
+  [[nodiscard]] std::uint64_t begin_of(NodeId node) const noexcept { return layout_->first_of(node); }
+  [[nodiscard]] std::uint64_t end_of(NodeId node) const noexcept { return layout_->first_of(NodeId(node + 1)); }
+  /// REQUIRES: i < size().
+  [[nodiscard]] NodeId owner_of(std::uint64_t i) const noexcept { return layout_->owner_of(i); }
+  /// Where an element is, for the byte API. REQUIRES: i < size().
+  [[nodiscard]] global_ptr<T> at(std::uint64_t i) const noexcept { return global_ptr<T>(layout_->address_of(i)); }
+
+  [[nodiscard]] Result<T> get(std::uint64_t i) const noexcept {
+    if (i >= size()) [[unlikely]]
+      return layout_->check(i, 1);
+    return node().read(at(i));
+  }
+  Status set(std::uint64_t i, const T& value) const noexcept {
+    if (i >= size()) [[unlikely]]
+      return layout_->check(i, 1);
+    const global_ptr<T> where = at(i);
+    // A write that hits has taken effect at once.
+    if constexpr (detail::is_word<T>) {
+      if (layout_->writes() == Consistency::kTso && detail::write_hit(where.address().bits(), value)) return {};
+    }
+    return node().write(where, value, layout_->writes());
+  }
+  /// The element as something to read and assign; both throw Error. REQUIRES: i < size().
+  [[nodiscard]] Reference operator[](std::uint64_t i) const noexcept { return Reference(*layout_, i); }
+
+  Status read(std::uint64_t first, std::span<T> into) const noexcept {
+    if (const Status status = layout_->check(first, into.size()); !status.ok()) return status;
+    return layout_->read(first, reinterpret_cast<std::byte*>(into.data()), into.size());
+  }
+  Status write(std::uint64_t first, std::span<const T> from) const noexcept {
+    if (const Status status = layout_->check(first, from.size()); !status.ok()) return status;
+    return layout_->write(first, reinterpret_cast<const std::byte*>(from.data()), from.size());
+  }
+  /// Brings elements into this node's cache without waiting for them; see Node::prefetch.
+  Status prefetch(std::uint64_t first, std::uint64_t count) const noexcept {
+    if (const Status status = layout_->check(first, count); !status.ok()) return status;
+    return layout_->prefetch(first, count);
+  }
+
+  /// Combines an operand with an element; see docs/operators.md.
+  template <typename Function>
+  Status apply(std::uint64_t i, const Operator<T, Function>& by,
+               const std::type_identity_t<T>& operand) const noexcept requires AtomicWord<T> {
+    if (i >= size()) [[unlikely]]
+      return layout_->check(i, 1);
+    return node().apply(at(i), by, operand, Consistency::kPso);
+  }
+
+  // ---- all nodes together ----
+
+  /// Every node sets its own part; nobody goes on before all have.
+  Status fill(const T& value) const {
+    const std::vector<T> piece(std::min<std::uint64_t>(512, local_end() - local_begin()), value);
+    for (std::uint64_t i = local_begin(); i < local_end(); i += piece.size()) {
+      const std::uint64_t count = std::min<std::uint64_t>(piece.size(), local_end() - i);
+      if (const Status status = write(i, std::span(piece).first(count)); !status.ok()) return status;
+    }
+    return node().barrier();
+  }
+  /// Gives the memory back; the array cannot be used any more. What the destructor does, with a status.
+  Status free() noexcept { return layout_->free(); }
+
+  // ---- this node's part ----
+
+  /// `f(i, element)` for each, in order; the element is a Reference.
+  template <typename F>
+  void for_each_local(F&& f) const {
+    for (std::uint64_t i = local_begin(); i < local_end(); ++i) f(i, (*this)[i]);
+  }
+  /// `f(i)` for each by several threads, each of which has a range of its own. Throws what the first of them has
+  /// thrown.
+  template <typename F>
+  void parallel_for(unsigned threads, F&& f) const;
+
+  // ---- as a sequence; what fails throws Error ----
+
+  [[nodiscard]] Iterator begin() const noexcept { return Iterator(*layout_, 0); }
+  [[nodiscard]] Iterator end() const noexcept { return Iterator(*layout_, size()); }
+
+ private:
+  std::unique_ptr<detail::ArrayLayout> layout_;
+};
+
+/// An element as something to read and assign.
+template <Shareable T>
+class Array<T>::Reference {
+ public:
+  Reference(const Reference&) noexcept = default;
+  operator T() const { return layout_->node().read(at()).value(); }
+  const Reference& operator=(const T& value) const {
+    layout_->node().write(at(), value, layout_->writes()).or_throw();
+    return *this;
+  }
+  Reference& operator=(const Reference& other) {
+    std::as_const(*this) = T(other);
+    return *this;
+  }
+  const Reference& operator+=(const T& value) const { return *this = T(T(*this) + value); }
+  const Reference& operator-=(const T& value) const { return *this = T(T(*this) - value); }
+  friend void swap(Reference a, Reference b) {
+    const T value = a;
+    std::as_const(a) = T(b);
+    std::as_const(b) = value;
+  }
+
+ private:
+  friend class Array;
+  friend class Iterator;
+  Reference(const detail::ArrayLayout& layout, std::uint64_t i) noexcept : layout_(&layout), i_(i) {}
+  [[nodiscard]] global_ptr<T> at() const noexcept { return global_ptr<T>(layout_->address_of(i_)); }
+
+  const detail::ArrayLayout* layout_;
+  std::uint64_t i_;
+};
+
+/// A random-access iterator whose references are proxies, as those of std::vector<bool> are.
+template <Shareable T>
+class Array<T>::Iterator {
+ public:
+  using iterator_category = std::random_access_iterator_tag;
+  using value_type = T;
+  using difference_type = std::int64_t;
+  using pointer = void;
+  using reference = Reference;
+
+  Iterator() noexcept = default;
+  [[nodiscard]] Reference operator*() const noexcept { return Reference(*layout_, i_); }
+  [[nodiscard]] Reference operator[](difference_type n) const noexcept { return *(*this + n); }
+  Iterator& operator+=(difference_type n) noexcept {
+    i_ += std::uint64_t(n);
+    return *this;
+  }
+  Iterator& operator-=(difference_type n) noexcept { return *this += -n; }
+  Iterator& operator++() noexcept { return *this += 1; }
+  Iterator& operator--() noexcept { return *this += -1; }
+  Iterator operator++(int) noexcept { return std::exchange(*this, *this + 1); }
+  Iterator operator--(int) noexcept { return std::exchange(*this, *this - 1); }
+  friend Iterator operator+(Iterator a, difference_type n) noexcept { return a += n; }
+  friend Iterator operator+(difference_type n, Iterator a) noexcept { return a += n; }
+  friend Iterator operator-(Iterator a, difference_type n) noexcept { return a -= n; }
+  friend difference_type operator-(const Iterator& a, const Iterator& b) noexcept {
+    return difference_type(a.i_ - b.i_);
+  }
+  friend bool operator==(const Iterator& a, const Iterator& b) noexcept { return a.i_ == b.i_; }
+  friend std::strong_ordering operator<=>(const Iterator& a, const Iterator& b) noexcept { return a.i_ <=> b.i_; }
+
+ private:
+  friend class Array;
+  Iterator(const detail::ArrayLayout& layout, std::uint64_t i) noexcept : layout_(&layout), i_(i) {}
+
+  const detail::ArrayLayout* layout_ = nullptr;
+  std::uint64_t i_ = 0;
+};
+
+template <Shareable T>
+template <typename F>
+void Array<T>::parallel_for(unsigned threads, F&& f) const {
+  const std::uint64_t first = local_begin(), count = local_end() - first;
+  threads = unsigned(std::clamp<std::uint64_t>(threads, 1, std::max<std::uint64_t>(count, 1)));
+  std::vector<std::exception_ptr> thrown(threads);
+  const auto work = [&](unsigned t) {
+    try {
+      for (std::uint64_t i = first + count * t / threads; i < first + count * (t + 1) / threads; ++i) f(i);
+      node().fence().or_throw();
+    } catch (...) {
+      thrown[t] = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (unsigned t = 1; t < threads; ++t) others.emplace_back(work, t);
+    work(0);
+  }
+  for (const std::exception_ptr& one : thrown) {
+    if (one) std::rethrow_exception(one);
+  }
+}
+
+}  // namespace atoll
