@@ -212,6 +212,41 @@ void Protocol::answer_pending(const LineRef& ref, DirState before, Outcome& outc
   }
 }
 
+void Protocol::remember(DirEntry& entry, const Message& message) const noexcept {
+  const bool listed = exact() && (entry.sharers & bit(message.requester)) != 0 && message.requester != env_.self();
+  entry.requester = message.requester;
+  entry.slot = message.slot;
+  entry.operation = message.operation;
+  entry.flags = std::uint8_t((message.is_try ? kPendingTry : 0) |
+                             (message.kind == Kind::kUpgrade && listed ? kPendingUpgrade : 0));
+}
+
+void Protocol::tally(DirEntry& entry, const Message& message) const noexcept {
+  --entry.acks_left;
+  if (message.kind == Kind::kInvalidateRefused) {
+    entry.flags |= kRefusedSome;
+  } else if (exact()) {
+    entry.sharers &= ~bit(message.from);
+  }
+}
+
+/// A try, or a write at the home, that cannot be done now.
+void Protocol::refuse(const LineRef& ref, NodeId who, std::uint32_t slot, Outcome& outcome) {
+  if (who == env_.self()) {
+    outcome.refuse_try = true;
+  } else {
+    env_.send(ref, who, {Kind::kRefused, false, env_.self(), who, slot});
+  }
+}
+
+void Protocol::begin_operated(const LineRef& ref, const Message& message, NodeId subject) {
+  DirEntry& entry = *ref.directory;
+  if (is_request(message.kind)) entry.operation = message.operation;
+  ref.line->operation.store(std::uint8_t(entry.operation), std::memory_order_relaxed);
+  if (entry.sharers == 0) mark_away(*ref.line);
+  entry.sharers |= bit(subject);
+}
+
 void Protocol::act(const LineRef& ref, DirAction action, DirState before, const Message& message, Outcome& outcome) {
   DirEntry& entry = *ref.directory;
   const NodeId self = env_.self();
@@ -250,15 +285,7 @@ void Protocol::act(const LineRef& ref, DirAction action, DirState before, const 
     case DirAction::kSendData:
       env_.send_line(ref, message.requester, message.slot, {Kind::kData, false, self, message.requester, message.slot});
       break;
-    case DirAction::kRemember: {
-      const bool has_copy = exact() && (entry.sharers & bit(message.requester)) != 0 && message.requester != self;
-      entry.requester = message.requester;
-      entry.slot = message.slot;
-      entry.operation = message.operation;
-      entry.flags = std::uint8_t((message.is_try ? kPendingTry : 0) |
-                                 (message.kind == Kind::kUpgrade && has_copy ? kPendingUpgrade : 0));
-      break;
-    }
+    case DirAction::kRemember: remember(entry, message); break;
     case DirAction::kInvalidateOthers: invalidate_others(ref); break;
     case DirAction::kForwardShared:
     case DirAction::kForwardExclusive:
@@ -266,33 +293,14 @@ void Protocol::act(const LineRef& ref, DirAction action, DirState before, const 
                 {action == DirAction::kForwardShared ? Kind::kForwardShared : Kind::kForwardExclusive, message.is_try,
                  self, message.requester, message.slot});
       break;
-    case DirAction::kTally:
-      --entry.acks_left;
-      if (message.kind == Kind::kInvalidateRefused) {
-        entry.flags |= kRefusedSome;
-      } else if (exact()) {
-        entry.sharers &= ~bit(message.from);
-      }
-      break;
+    case DirAction::kTally: tally(entry, message); break;
     case DirAction::kAnswerPending: answer_pending(ref, before, outcome); break;
-    case DirAction::kRefusePending:
-      if (entry.requester == self) {
-        outcome.refuse_try = true;
-      } else {
-        env_.send(ref, entry.requester, {Kind::kRefused, false, self, entry.requester, entry.slot});
-      }
-      break;
+    case DirAction::kRefusePending: refuse(ref, entry.requester, entry.slot, outcome); break;
     case DirAction::kServeLocal: outcome.serve = true; break;
     case DirAction::kDefer:
       if (!ATOLL_FAULT(request_dropped)) env_.cold(ref).requests.push_back(message);
       break;
-    case DirAction::kRefuse:
-      if (message.from == self) {
-        outcome.refuse_try = true;
-      } else {
-        env_.send(ref, message.from, {Kind::kRefused, false, self, message.requester, message.slot});
-      }
-      break;
+    case DirAction::kRefuse: refuse(ref, message.from, message.slot, outcome); break;
     case DirAction::kPutAck:
       if (message.kind != Kind::kPutShared) env_.send(ref, message.from, {Kind::kPutAck, false, self, message.from, 0});
       break;
@@ -301,12 +309,7 @@ void Protocol::act(const LineRef& ref, DirAction action, DirState before, const 
       env_.send(ref, message.from, {Kind::kWritten, false, self, message.from, 0});
       break;
     case DirAction::kDeferFirst: env_.cold(ref).requests.push_front(message); break;
-    case DirAction::kBegin:
-      if (is_request(message.kind)) entry.operation = message.operation;
-      ref.line->operation.store(std::uint8_t(entry.operation), std::memory_order_relaxed);
-      if (entry.sharers == 0) mark_away(*ref.line);
-      entry.sharers |= bit(subject);
-      break;
+    case DirAction::kBegin: begin_operated(ref, message, subject); break;
     case DirAction::kGrant: env_.send(ref, subject, {Kind::kGrant, false, self, subject, 0}); break;
     case DirAction::kForwardHome: env_.send(ref, entry.owner, {Kind::kForwardExclusive, false, self, self, 0}); break;
     case DirAction::kRecall:

@@ -88,6 +88,10 @@ class Protocol {
   [[nodiscard]] DirEvent classify_write(const LineRef& ref);
   Outcome step(const LineRef& ref, DirEvent event, const Message& message);
   void act(const LineRef& ref, DirAction action, DirState before, const Message& message, Outcome& outcome);
+  void remember(DirEntry& entry, const Message& message) const noexcept;
+  void tally(DirEntry& entry, const Message& message) const noexcept;
+  void refuse(const LineRef& ref, NodeId who, std::uint32_t slot, Outcome& outcome);
+  void begin_operated(const LineRef& ref, const Message& message, NodeId subject);
   void invalidate_others(const LineRef& ref);
   void answer_pending(const LineRef& ref, DirState before, Outcome& outcome);
   void run_queue(const LineRef& ref);
