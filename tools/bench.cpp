@@ -26,33 +26,35 @@ void add_common(CLI::App& suite, bench::Settings& settings) {
       ->type_name("FILE");
 }
 
-void add_micro(CLI::App& bench) {
+/// A suite of named cases.
+CLI::App& add_suite(CLI::App& bench, const char* name, const char* what, const std::vector<std::string>& cases,
+                    int (*run)(const bench::Settings&)) {
   auto settings = std::make_shared<bench::Settings>();
-  CLI::App* micro = bench.add_subcommand("micro", "What single operations cost, each against the bare machine");
-  add_common(*micro, *settings);
-  const std::vector<std::string> names = bench::micro_cases();
-  micro->add_option("--case", settings->cases, "Only this case; may be given several times")
+  CLI::App* suite = bench.add_subcommand(name, what);
+  add_common(*suite, *settings);
+  suite->add_option("--case", settings->cases, "Only this case; may be given several times")
       ->type_name("NAME")
-      ->check(CLI::IsMember(names).description(""));
-  micro->footer(
-      fmt::format("Cases: {}\n\nExamples:\n"
-                  "  atoll bench micro --quick\n"
-                  "  atoll bench micro --case read_cold --case lock_contended --repetitions 20",
-                  fmt::join(names, ", ")));
-  micro->callback([settings] { exit_with(bench::run_micro(*settings)); });
+      ->check(CLI::IsMember(cases).description(""));
+  suite->callback([settings, run] { exit_with(run(*settings)); });
+  return *suite;
+}
+
+void add_micro(CLI::App& bench) {
+  const std::vector<std::string> cases = bench::micro_cases();
+  add_suite(bench, "micro", "What single operations cost, each against the bare machine", cases, bench::run_micro)
+      .footer(fmt::format("Cases: {}\n\nExamples:\n"
+                          "  atoll bench micro --quick\n"
+                          "  atoll bench micro --case read_cold --case lock_contended --repetitions 20",
+                          fmt::join(cases, ", ")));
 }
 
 void add_array(CLI::App& bench) {
-  auto settings = std::make_shared<bench::Settings>();
-  CLI::App* array = bench.add_subcommand("array", "What operators cost, against plain loops, locks and atomics");
-  add_common(*array, *settings);
-  const std::vector<std::string> names = bench::array_cases();
-  array->add_option("--case", settings->cases, "Only this case; may be given several times")
-      ->type_name("NAME")
-      ->check(CLI::IsMember(names).description(""));
-  array->footer(fmt::format("Cases: {}\n\nExamples:\n  atoll bench array --quick\n  atoll bench array --case apply_seq",
-                            fmt::join(names, ", ")));
-  array->callback([settings] { exit_with(bench::run_array(*settings)); });
+  const std::vector<std::string> cases = bench::array_cases();
+  add_suite(bench, "array", "What operators cost, against plain loops, locks and atomics", cases, bench::run_array)
+      .footer(fmt::format("Cases: {}\n\nExamples:\n"
+                          "  atoll bench array --quick\n"
+                          "  atoll bench array --case apply_seq",
+                          fmt::join(cases, ", ")));
 }
 
 struct GamArguments {

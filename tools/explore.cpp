@@ -172,10 +172,10 @@ void add_explore(CLI::App& app) {
       ->capture_default_str();
   std::vector<std::string> names;
   for (const auto& [name, bit] : kOpNames) names.emplace_back(name);
-  sub->add_option(
-         "--ops", settings->ops,
-         "What threads do: read,write,atomic,lock,try,evict,leave (the default), cancel, ahead; leave: a write that "
-         "misses may also be left to the home")
+  sub->add_option("--ops", settings->ops,
+                  "What threads do: read,write,atomic,lock,try,evict,leave,operate (the default), cancel, ahead; "
+                  "leave: a write that "
+                  "misses may also be left to the home")
       ->delimiter(',')
       ->check(CLI::IsMember(names));
   sub->add_option("--locks-held", options.locks_held, "Locks that a thread holds at once, at most")

@@ -18,7 +18,7 @@
 
 namespace atoll {
 
-/// How an array is made. The same on every node.
+/// How an array is made. The same on every node, but for `writes`.
 struct ArrayOptions {
   /// The first element of each node's part; the first is 0. Empty: even parts.
   std::vector<std::uint64_t> first = {};
@@ -49,8 +49,6 @@ class ArrayLayout {
   [[nodiscard]] std::uint64_t size() const noexcept { return first_.back(); }
   [[nodiscard]] std::uint64_t first_of(NodeId node) const noexcept { return first_[node]; }
   [[nodiscard]] Consistency writes() const noexcept { return writes_; }
-  /// Do elements follow each other without gaps?
-  [[nodiscard]] bool packed() const noexcept { return packed_; }
   /// REQUIRES: i < size().
   [[nodiscard]] NodeId owner_of(std::uint64_t i) const noexcept {
     if (per_node_ != 0) return NodeId(i / per_node_);
@@ -136,12 +134,7 @@ class Array {
   Status set(std::uint64_t i, const T& value) const noexcept {
     if (i >= size()) [[unlikely]]
       return layout_->check(i, 1);
-    const global_ptr<T> where = at(i);
-    // A write that hits has taken effect at once.
-    if constexpr (detail::is_word<T>) {
-      if (layout_->writes() == Consistency::kTso && detail::write_hit(where.address().bits(), value)) return {};
-    }
-    return node().write(where, value, layout_->writes());
+    return put(*layout_, i, value);
   }
   /// The element as something to read and assign; both throw Error. REQUIRES: i < size().
   [[nodiscard]] Reference operator[](std::uint64_t i) const noexcept { return Reference(*layout_, i); }
@@ -201,6 +194,15 @@ class Array {
   [[nodiscard]] Iterator end() const noexcept { return Iterator(*layout_, size()); }
 
  private:
+  static Status put(const detail::ArrayLayout& layout, std::uint64_t i, const T& value) noexcept {
+    const GlobalAddress where = layout.address_of(i);
+    // A write that hits has taken effect at once.
+    if constexpr (detail::is_word<T>) {
+      if (layout.writes() == Consistency::kTso && detail::write_hit(where.bits(), value)) return {};
+    }
+    return layout.node().template write<T>(where, value, layout.writes());
+  }
+
   std::unique_ptr<detail::ArrayLayout> layout_;
 };
 
@@ -209,9 +211,9 @@ template <Shareable T>
 class Array<T>::Reference {
  public:
   Reference(const Reference&) noexcept = default;
-  operator T() const { return layout_->node().read(at()).value(); }
+  operator T() const { return layout_->node().template read<T>(layout_->address_of(i_)).value(); }
   const Reference& operator=(const T& value) const {
-    layout_->node().write(at(), value, layout_->writes()).or_throw();
+    put(*layout_, i_, value).or_throw();
     return *this;
   }
   Reference& operator=(const Reference& other) {
@@ -230,7 +232,6 @@ class Array<T>::Reference {
   friend class Array;
   friend class Iterator;
   Reference(const detail::ArrayLayout& layout, std::uint64_t i) noexcept : layout_(&layout), i_(i) {}
-  [[nodiscard]] global_ptr<T> at() const noexcept { return global_ptr<T>(layout_->address_of(i_)); }
 
   const detail::ArrayLayout* layout_;
   std::uint64_t i_;

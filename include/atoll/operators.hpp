@@ -14,7 +14,6 @@ namespace atoll {
 /// An operator on values of type T. The same number means the same on every node.
 template <typename T, typename Function = T (*)(T, T)>
 struct Operator {
-  using Value = T;
   std::uint8_t number = 0;
   [[no_unique_address]] Function function{};
 };

@@ -1,10 +1,7 @@
 // Making an array: who has which elements, and how all nodes come to know where they are.
-#include <fmt/format.h>
+#include "atoll/array.hpp"
 
 #include <exception>
-#include <numeric>
-
-#include "atoll/array.hpp"
 
 namespace atoll::detail {
 namespace {
@@ -13,9 +10,11 @@ constexpr const char* kTableName = "atoll.arrays";
 
 /// What a node tells the others when an array is made.
 struct Row {
-  std::uint64_t base = 0;  // of its part; null when that has no elements
-  std::uint64_t wish = 0;  // stands for all arguments
-  std::uint64_t code = 0;  // Errc
+  std::uint64_t base = 0;   // of its part; null when that has no elements
+  std::uint64_t first = 0;  // of its elements
+  std::uint64_t end = 0;    // the first that is not its own any more
+  std::uint32_t bytes = 0;  // of an element
+  Errc code = Errc::kOk;    // what has failed
 };
 
 /// A row for each node, in node 0's memory; all arrays are made by it, one after the other.
@@ -25,18 +24,6 @@ global_ptr<Row> table_of(Node& node) {
   }
   return global_ptr<Row>(node.lookup(kTableName).value());
 }
-
-/// FNV-1a over words.
-class Digest {
- public:
-  void add(std::uint64_t word) noexcept {
-    for (int i = 0; i < 8; ++i) value_ = (value_ ^ (word >> (8 * i) & 0xff)) * 0x100000001b3;
-  }
-  [[nodiscard]] std::uint64_t value() const noexcept { return value_; }
-
- private:
-  std::uint64_t value_ = 0xcbf29ce484222325;
-};
 
 Status check_options(NodeId nodes, std::uint64_t count, std::uint32_t bytes, const ArrayOptions& options) {
   if (count == 0) return {Errc::kInvalidArgument, "an array needs at least one element"};
@@ -67,19 +54,19 @@ ArrayLayout::ArrayLayout(Node& node, std::uint64_t count, std::uint32_t bytes, c
   Status status = check_options(nodes, count, bytes, options);
   if (status.ok()) divide(count, options);
   Row mine;
-  Digest wish;
-  for (const std::uint64_t word : {count, std::uint64_t{bytes}, std::uint64_t{options.chunk}}) wish.add(word);
-  for (const std::uint64_t word : options.first) wish.add(word);
-  mine.wish = wish.value();
-  const std::uint64_t here = status.ok() ? first_[node.id() + 1u] - first_[node.id()] : 0;
-  if (here > 0) {
+  mine.bytes = bytes;
+  if (status.ok()) {
+    mine.first = first_[node.id()];
+    mine.end = first_[node.id() + 1u];
+  }
+  if (const std::uint64_t here = mine.end - mine.first; here > 0) {
     const std::uint64_t dense = packed_ ? here * bytes_ : (here + per_line_ - 1) / per_line_ * line_bytes_;
     const std::uint64_t needed = (dense + line_bytes_ - 1) / line_bytes_ * line_bytes_;  // lines of its own
     const auto got = node.allocate(needed, Placement::local());
     status = got.status();
     if (got.ok()) mine.base = got->bits();
   }
-  mine.code = std::uint64_t(status.code());
+  mine.code = status.code();
   // Everybody says what it has, and nobody begins with the next array before all have heard it.
   node.write(table + node.id(), mine, Consistency::kSc).or_throw();
   node.barrier().or_throw();
@@ -87,12 +74,13 @@ ArrayLayout::ArrayLayout(Node& node, std::uint64_t count, std::uint32_t bytes, c
   for (NodeId other = 0; other < nodes; ++other) rows.push_back(node.read(table + other).value());
   node.barrier().or_throw();
   for (NodeId other = 0; other < nodes && status.ok(); ++other) {
-    if (rows[other].code != 0) {
-      status = {Errc(rows[other].code), "a node could not make its part of the array", other};
-    } else if (rows[other].wish != mine.wish) {
+    const Row& row = rows[other];
+    if (row.code != Errc::kOk) {
+      status = {row.code, "a node could not make its part of the array", other};
+    } else if (row.first != first_[other] || row.end != first_[other + 1u] || row.bytes != bytes) {
       status = {Errc::kInvalidArgument, "the nodes do not make the same array", other};
     }
-    base_.emplace_back(rows[other].base);
+    base_.emplace_back(row.base);
   }
   if (status.ok()) return;
   if (mine.base != 0) (void)node.free(GlobalAddress(mine.base));

@@ -204,9 +204,15 @@ TEST_F(Cluster, RandomReadsOfWhatFitsAreHits) {
   };
   const auto missed = [&] { return node().stats().read_misses + node().stats().reads_in_place; };
   warm_up(node(), [&] { touch(int(lines) * 2); });
-  const std::uint64_t before = missed();
-  touch(20'000);
-  EXPECT_LE(missed() - before, 1000u);  // 5 %: a line that had to go is read in place often before it is fetched again
+  // 1 %. Reads that follow each other by chance are read ahead for; a line that has to go for that is read in place
+  // often before it is fetched again. So not every time, but it must come to rest.
+  std::uint64_t misses = UINT64_MAX;
+  for (int attempt = 0; attempt < 5 && misses > 200; ++attempt) {
+    const std::uint64_t before = missed();
+    touch(20'000);
+    misses = missed() - before;
+  }
+  EXPECT_LE(misses, 200u);
   EXPECT_TRUE(node().free(base).ok());
 }
 
