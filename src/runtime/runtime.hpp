@@ -143,6 +143,8 @@ class Runtime final : private coherence::Env {
   void cut_off(NodeId peer, const char* why) ATOLL_REQUIRES(mutex_);
   void call_home(NodeId to, wire::Message message) ATOLL_REQUIRES(mutex_);
   void serve_forever();
+
+  // ---- eviction.cpp, with take_slot and release_slot ----
   [[nodiscard]] std::uint32_t returning() const noexcept ATOLL_REQUIRES(mutex_);
   [[nodiscard]] std::uint32_t evict_some(std::uint32_t wanted) ATOLL_REQUIRES(mutex_);
   void retry_starved() ATOLL_REQUIRES(mutex_);
