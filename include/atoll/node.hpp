@@ -111,6 +111,22 @@ class Node {
     return free(p.address());
   }
 
+  // ---- regions: memory whose lines are larger than the heap's ----
+  //
+  // What arrays are made of. All nodes change the lines of a region together, and nobody uses it meanwhile: each
+  // closes it; a barrier; its home opens it; a barrier; the others open it; a barrier.
+
+  /// The largest line that a region may have, the same for every node.
+  [[nodiscard]] std::uint32_t largest_line_bytes() const noexcept;
+  /// Whole grains of 64 KiB of this node's own memory, zeroed; `free` gives them back, once their lines are the heap's
+  /// again.
+  Result<GlobalAddress> allocate_region(std::uint64_t bytes) noexcept;
+  /// This node gives back what it has of a region and asks for nothing in it any more.
+  Status close_region(GlobalAddress first, std::uint64_t bytes) noexcept;
+  /// From now on the lines of the region are so large: a power of two from `line_bytes()` to `largest_line_bytes()`.
+  /// At the home, waits until all others have given back what they had.
+  Status open_region(GlobalAddress first, std::uint64_t bytes, std::uint32_t line_bytes) noexcept;
+
   // ---- read and write ----
 
   Status read(GlobalAddress address, std::span<std::byte> into) noexcept;
@@ -182,6 +198,8 @@ class Node {
   Status try_write_lock(GlobalAddress address, std::uint64_t bytes) noexcept;
   /// REQUIRES: this thread locked exactly this range.
   Status unlock(GlobalAddress address, std::uint64_t bytes) noexcept;
+  /// Locks a range of one line and says where its bytes are, which is good until `unlock`. What Pin is made of.
+  Result<std::byte*> pin(GlobalAddress address, std::uint64_t bytes, LockMode mode) noexcept;
 
   // ---- the cluster ----
 
@@ -310,7 +328,7 @@ Result<Operator<T>> Node::register_op(std::string_view name, std::type_identity_
   const auto number =
       register_operator(name, sizeof(T), detail::to_word(identity), combine, reinterpret_cast<AnyFunction>(function));
   if (!number.ok()) return number.status();
-  return Operator<T>{*number, function};
+  return Operator<T>{*number, function, identity};
 }
 
 }  // namespace atoll

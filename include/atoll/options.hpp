@@ -27,6 +27,8 @@ struct Options {
   std::uint32_t spin_ns = 1000;            // how a thread waits: spin this long,
   std::uint32_t yield_us = 100;            // then yield the CPU this long, then sleep
   std::uint32_t read_ahead_lines = 128;    // the most that a sequential reader fetches ahead; 0: none
+  std::uint32_t evict_below_percent = 30;  // when less of the cache is free, lines that nobody uses are given back,
+  std::uint32_t evict_until_percent = 50;  // until so much is
   bool write_at_home = true;               // small writes of lines that are not here are sent to the home
   bool read_in_place = true;               // read lines that are not here at their home, where memory can be reached
   std::chrono::milliseconds join_timeout{30'000};

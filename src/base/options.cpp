@@ -56,6 +56,8 @@ Options Options::from_environment() {
   options.spin_ns = number_from("ATOLL_SPIN_NS", options.spin_ns);
   options.yield_us = number_from("ATOLL_YIELD_US", options.yield_us);
   options.read_ahead_lines = number_from("ATOLL_READ_AHEAD", options.read_ahead_lines);
+  options.evict_below_percent = number_from("ATOLL_EVICT_BELOW", options.evict_below_percent);
+  options.evict_until_percent = number_from("ATOLL_EVICT_UNTIL", options.evict_until_percent);
   options.write_at_home = switch_from("ATOLL_WRITE_AT_HOME", options.write_at_home);
   options.read_in_place = switch_from("ATOLL_READ_IN_PLACE", options.read_in_place);
   return options;

@@ -166,6 +166,8 @@ SpawnSpec Launcher::spawn_spec(NodeId node) const {
                        {"ATOLL_SPIN_NS", std::to_string(options.spin_ns)},
                        {"ATOLL_YIELD_US", std::to_string(options.yield_us)},
                        {"ATOLL_READ_AHEAD", std::to_string(options.read_ahead_lines)},
+                       {"ATOLL_EVICT_BELOW", std::to_string(options.evict_below_percent)},
+                       {"ATOLL_EVICT_UNTIL", std::to_string(options.evict_until_percent)},
                        {"ATOLL_WRITE_AT_HOME", options.write_at_home ? "on" : "off"},
                        {"ATOLL_READ_IN_PLACE", options.read_in_place ? "on" : "off"}};
   for (const auto& [name, value] : spec_.environment) spawn.environment[name] = value;

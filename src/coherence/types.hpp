@@ -139,6 +139,8 @@ struct LineRef {
   Line* line = nullptr;
   HotLine hot;
   DirEntry* directory = nullptr;  // at the home only
+  std::uint8_t larger = 0;        // the line is 2^larger times as large as one of the heap
+  std::uint32_t bytes = 0;        // how many it has
 
   [[nodiscard]] NodeId home() const noexcept { return address.node(); }
   [[nodiscard]] bool is_home() const noexcept { return directory != nullptr; }

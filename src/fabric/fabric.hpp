@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "atoll/status.hpp"
 #include "wire/message.hpp"
@@ -22,11 +23,13 @@ class Fabric {
   virtual ~Fabric() = default;
   /// Puts a message into the peer's queue. Consecutive lines of one kind are joined into one wire message.
   virtual void send(NodeId to, const wire::Message& message) = 0;
-  /// `one_of_many`: the line is part of a stream; it need not be in anybody's processor cache when it arrives.
-  virtual void write_slot(NodeId to, std::uint32_t slot, const std::byte* line, bool one_of_many) = 0;
+  /// Writes a line to a peer's cache, from this slot on. (A slot has room for a line of the heap; larger lines take
+  /// several.) `one_of_many`: the line is part of a stream; it need not be in anybody's processor cache when it
+  /// arrives.
+  virtual void write_slot(NodeId to, std::uint32_t slot, std::span<const std::byte> line, bool one_of_many) = 0;
   /// A hint: write_slot with these arguments comes next.
-  virtual void prefetch_slot(NodeId to, std::uint32_t slot) noexcept = 0;
-  virtual void write_home(NodeId to, std::uint64_t offset, const std::byte* line) = 0;
+  virtual void prefetch_slot(NodeId to, std::uint32_t slot, std::uint32_t bytes) noexcept = 0;
+  virtual void write_home(NodeId to, std::uint64_t offset, std::span<const std::byte> line) = 0;
   /// What stands in a peer's cache slot, as it was when the peer sent the message that was polled last.
   /// REQUIRES: the peer leaves the slot as it is until it is answered.
   [[nodiscard]] virtual const std::byte* read_slot(NodeId from, std::uint32_t slot) = 0;

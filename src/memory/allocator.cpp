@@ -196,7 +196,7 @@ Allocator::Allocator(std::uint64_t memory_bytes, std::uint32_t line_bytes)
 
 Result<Allocator::Block> Allocator::allocate(std::uint64_t bytes) noexcept {
   if (bytes == 0) return {Errc::kInvalidArgument, "an allocation of 0 bytes"};
-  if (bytes > SizeClasses::kMaxBytes) return allocate_run(bytes);
+  if (bytes > SizeClasses::kMaxBytes) return allocate_run(bytes, kPageBytes);
   const std::uint8_t wanted = classes_.index_for(bytes);
   if (const std::uint32_t head = partial_[wanted]; head != 0) [[likely]]
     return allocate_slot(head);
@@ -209,11 +209,20 @@ Result<Allocator::Block> Allocator::allocate(std::uint64_t bytes) noexcept {
   return {Errc::kOutOfMemory, "the node's memory is full: give it more, or free some"};
 }
 
-Result<Allocator::Block> Allocator::allocate_run(std::uint64_t bytes) noexcept {
+Result<Allocator::Block> Allocator::allocate_aligned(std::uint64_t bytes, std::uint64_t alignment) noexcept {
+  return allocate_run(bytes, alignment);
+}
+
+Result<Allocator::Block> Allocator::allocate_run(std::uint64_t bytes, std::uint64_t alignment) noexcept {
   if (bytes > bytes_of(pool_.count())) return {Errc::kOutOfMemory, "the size exceeds the node's whole memory"};
   const auto pages = std::uint32_t(pages_for(bytes));
-  const std::uint32_t first = pool_.take(pages);
-  if (first == 0) return {Errc::kOutOfMemory, "the node has no free run of that size: give it more, or free some"};
+  // Enough that it holds an aligned run wherever it begins; what is too much goes back.
+  const auto unit = std::uint32_t(alignment / kPageBytes);
+  const std::uint32_t taken = pool_.take(pages + unit - 1);
+  if (taken == 0) return {Errc::kOutOfMemory, "the node has no free run of that size: give it more, or free some"};
+  const std::uint32_t first = (taken + unit - 1) / unit * unit;
+  if (first > taken) pool_.give(taken, first - taken);
+  if (const std::uint32_t rest = taken + unit - 1 - first; rest > 0) pool_.give(first + pages, rest);
   pool_[first].kind = Kind::kRun;
   pool_[first].pages = pages;
   used_bytes_ += bytes_of(pages);

@@ -162,6 +162,9 @@ class Allocator {
 
   /// At least `bytes` bytes. kInvalidArgument for 0, kOutOfMemory when there is no place for them.
   Result<Block> allocate(std::uint64_t bytes) noexcept;
+  /// The same for a block that begins at a multiple of `alignment`. REQUIRES: a power of two from a page on; `bytes`
+  /// more than SizeClasses::kMaxBytes.
+  Result<Block> allocate_aligned(std::uint64_t bytes, std::uint64_t alignment) noexcept;
   /// kNotAllocated, and no effect, unless a live block begins at `offset`.
   Status free(std::uint64_t offset) noexcept;
   /// The usable bytes of the live block that begins at `offset`, else kNotAllocated.
@@ -184,7 +187,7 @@ class Allocator {
   static constexpr std::uint32_t kWordsPerPage = kPageBytes / SizeClasses::kGrain / 64;
 
   [[nodiscard]] Located locate(std::uint64_t offset) const noexcept;
-  Result<Block> allocate_run(std::uint64_t bytes) noexcept;
+  Result<Block> allocate_run(std::uint64_t bytes, std::uint64_t alignment) noexcept;
   [[nodiscard]] Block allocate_slot(std::uint32_t head) noexcept;
   void free_slot(std::uint32_t head, std::uint32_t slot) noexcept;
   /// A span of the class, in its list; 0 when no free run can hold a slot.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -54,7 +55,13 @@ LineMap::LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent
     records = static_cast<std::byte*>(reserve(record_bytes, 0));
     make_usable(records, record_bytes);
   }
+  std::uint64_t grains = 0;
+  for (const Extent& extent : extents) grains += extent.memory_bytes >> detail::kGrainShift;
+  auto* larger = static_cast<std::uint8_t*>(reserve(grains, 0));
+  make_usable(larger, grains);
   for (std::size_t node = 0; node < extents.size(); ++node) {
+    larger_.push_back(larger);
+    larger += extents[node].memory_bytes >> detail::kGrainShift;
     homes_.push_back(node == self ? own.lines : reinterpret_cast<Line*>(records));
     records += record_bytes_of(node);
     memory_bytes_.push_back(extents[node].memory_bytes);
@@ -65,6 +72,7 @@ LineMap::LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent
   }
   table_.lines = homes_.data();
   table_.bytes = memory_bytes_.data();
+  table_.larger = larger_.data();
   table_.nodes = extents.size();
   table_.line_shift = shift;
 }
@@ -142,25 +150,34 @@ void LineMap::open_slab(std::uint64_t slab) {
   for (std::uint64_t i = slab * per_slab; i < (slab + 1) * per_slab; ++i) {
     const GlobalAddress address = GlobalAddress::make(self_, i * line_bytes_);
     // The Line is not made anew: a thread that tries the lock word on its way here does so without the engine lock.
-    const HotLine hot = hot_line(address);
+    const HotLine hot = hot_line(address, line_bytes_);
     hot.set_bytes(address, memory_ + i * line_bytes_);
     hot.set_fenced(fenced_);
     new (&directory_[i]) DirEntry;
   }
 }
 
-HotLine LineMap::hot_line(GlobalAddress line) const noexcept {
+HotLine LineMap::hot_line(GlobalAddress line, std::uint32_t bytes) const noexcept {
   const std::uint64_t index = line.bits() >> detail::kHotShift;
   Line& record = homes_[line.node()][line.offset() >> table_.line_shift];
   if (table_.reads == nullptr) return {record, nullptr, nullptr, 0};
-  return {record, table_.reads + index, table_.writes + index, line_bytes_ >> detail::kHotShift};
+  return {record, table_.reads + index, table_.writes + index, bytes >> detail::kHotShift};
+}
+
+void LineMap::set_larger(GlobalAddress first, std::uint64_t bytes, std::uint8_t larger) {
+  const std::uint64_t begin = first.offset() >> detail::kGrainShift;
+  const std::uint64_t end = begin + (bytes >> detail::kGrainShift);
+  for (std::uint64_t grain = begin; grain < end; ++grain) {
+    detail::store_shared(larger_[first.node()][grain], larger);
+  }
 }
 
 void LineMap::prefetch(GlobalAddress first, std::uint32_t count) const noexcept {
   constexpr std::uint32_t kTogether = 64 / sizeof(Line);  // records that share a cache line; hot words share more
   static_assert(sizeof(Line) == sizeof(DirEntry));
   const std::uint64_t line = first.offset() >> table_.line_shift;
-  for (std::uint32_t i = 0; i < count; i += kTogether) {
+  const unsigned larger = larger_at(first) & detail::kLargerMask;
+  for (std::uint32_t i = 0; i < count << larger; i += std::max(kTogether, 1u << larger)) {
     __builtin_prefetch(&homes_[first.node()][line + i], 1);
     if (first.node() == self_) __builtin_prefetch(&directory_[line + i], 1);
   }
@@ -172,8 +189,10 @@ void LineMap::prefetch(GlobalAddress first, std::uint32_t count) const noexcept 
 LineRef LineMap::ref(GlobalAddress address) {
   Line* const line = detail::find_line(table_, address.bits());
   ATOLL_CHECK(line != nullptr);
-  const GlobalAddress first(address.bits() & ~std::uint64_t(line_bytes_ - 1));
-  LineRef ref{first, line, hot_line(first), nullptr};
+  const std::uint8_t larger = larger_at(address) & detail::kLargerMask;
+  const std::uint32_t bytes = line_bytes_ << larger;
+  const GlobalAddress first(address.bits() & ~std::uint64_t(bytes - 1));
+  LineRef ref{first, line, hot_line(first, bytes), nullptr, larger, bytes};
   if (address.node() == self_) {
     if (!ref.hot.has_bytes()) open_slab(address.offset() / kSlabBytes);
     ref.directory = &directory_[ref.address.offset() / line_bytes_];

@@ -15,6 +15,8 @@ namespace atoll::memory {
 /// Invariants:
 ///   1. A line of this node's own memory has data and a directory entry from its first `ref` on.
 ///   2. A line of another node has data if and only if it has a cache slot.
+///   3. Lines of one size fill whole grains. The records of heap lines that a larger line covers are unused, but for
+///      the first; the hot words of all of them are the line's.
 class LineMap {
  public:
   /// What the map must know of each node, in the order of their ids.
@@ -40,6 +42,12 @@ class LineMap {
   [[nodiscard]] const detail::LineTable& table() const noexcept { return table_; }
   /// REQUIRES: `address` lies in some node's memory.
   [[nodiscard]] coherence::LineRef ref(GlobalAddress address);
+  /// From now on the lines of these grains are 2^larger times as large as the heap's; `larger` may be marked closed.
+  /// REQUIRES: whole grains of one node's memory; nobody but the home has any of their lines.
+  void set_larger(GlobalAddress first, std::uint64_t bytes, std::uint8_t larger);
+  [[nodiscard]] std::uint8_t larger_at(GlobalAddress address) const noexcept {
+    return larger_[address.node()][address.offset() >> detail::kGrainShift];
+  }
   /// A hint: the records of these lines are about to be changed. REQUIRES: all lie in one node's memory.
   void prefetch(GlobalAddress first, std::uint32_t count) const noexcept;
   [[nodiscard]] bool contains(GlobalAddress address, std::uint64_t bytes) const noexcept;
@@ -50,7 +58,7 @@ class LineMap {
   void make_usable(void* at, std::uint64_t bytes);
   void open_slab(std::uint64_t slab);
   /// REQUIRES: `line` is the first address of a line.
-  [[nodiscard]] detail::HotLine hot_line(GlobalAddress line) const noexcept;
+  [[nodiscard]] detail::HotLine hot_line(GlobalAddress line, std::uint32_t bytes) const noexcept;
 
   struct Reservation {
     void* at = nullptr;
@@ -64,6 +72,7 @@ class LineMap {
   coherence::DirEntry* directory_;
   std::vector<Reservation> reservations_;
   std::vector<detail::Line*> homes_;
+  std::vector<std::uint8_t*> larger_;  // see LineTable
   std::vector<std::uint64_t> memory_bytes_;
   detail::LineTable table_;
 };

@@ -53,6 +53,10 @@ void check_options(const Options& options) {
   if (options.cache_bytes < 64ull * options.line_bytes || options.cache_bytes / options.line_bytes > UINT32_MAX / 2) {
     throw Error(fmt::format("a cache of {}: give at least 64 lines", base::format_bytes(options.cache_bytes)));
   }
+  if (options.evict_below_percent > options.evict_until_percent || options.evict_until_percent > 90) {
+    throw Error(fmt::format("eviction from {} % free on until {} %: give the lesser first, and 90 at most",
+                            options.evict_below_percent, options.evict_until_percent));
+  }
 }
 
 /// The layout as it is now: who brought the segment can change it while it is looked at.

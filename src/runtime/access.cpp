@@ -1,6 +1,7 @@
 // Reads, writes and atomics beyond the inlined hit.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 
 #include "runtime/bytes.hpp"
@@ -23,6 +24,7 @@ constexpr std::uint32_t kVisitNs = 64;         // what a read in place costs mor
 constexpr std::uint32_t kMinVisits = 8, kMaxVisits = 250;
 constexpr std::uint32_t kWritesPerFetch = 4;  // so many writes at the home cost what it costs to fetch the line,
 constexpr std::uint32_t kWaitedPerFetch = 2;  // or so many that their thread waits for
+constexpr std::uint32_t kLeastAhead = 4;      // lines, however large they are
 constexpr std::size_t kMaxTasks = 32;         // lines of one call that are asked for together
 
 constexpr const char* kReadLocked =
@@ -45,7 +47,8 @@ struct Piece {
   GlobalAddress address;
   std::uint32_t bytes;
 };
-Piece next_piece(GlobalAddress address, std::uint64_t left, std::uint32_t line_bytes) noexcept {
+Piece next_piece(const detail::LineTable& table, GlobalAddress address, std::uint64_t left) noexcept {
+  const std::uint64_t line_bytes = std::uint64_t{1} << detail::line_shift_at(table, address.bits());
   const std::uint64_t to_end = line_bytes - (address.offset() & (line_bytes - 1));
   return {address, std::uint32_t(std::min(left, to_end))};
 }
@@ -86,6 +89,13 @@ Status Runtime::check_range(GlobalAddress address, std::uint64_t bytes) const no
   return {};
 }
 
+/// Is there anybody who could be asked for this line?
+Status Runtime::check_home(GlobalAddress address) const noexcept {
+  if (is_dead(address.node())) return {Errc::kNodeDied, "the home of the address is gone", address.node()};
+  if ((lines_->larger_at(address) & detail::kLargerClosed) == 0) return {};
+  return {Errc::kBadAddress, "the array that had this memory is being freed, or not made yet", address.node()};
+}
+
 /// Waits for tasks that were submitted; takes back those that will not end.
 Status Runtime::finish(ThreadState& thread, std::span<Task* const> tasks) {
   const NodeId home = tasks.empty() ? kNoNode : tasks[0]->address.node();
@@ -112,7 +122,7 @@ Status Runtime::finish(ThreadState& thread, std::span<Task* const> tasks) {
 }
 
 Status Runtime::run(ThreadState& thread, Task& task) {
-  if (is_dead(task.address.node())) return {Errc::kNodeDied, "the home of the address is gone", task.address.node()};
+  if (const Status status = check_home(task.address); !status.ok()) return status;
   {
     base::MutexLock lock(mutex_);
     const LineRef ref = lines_->ref(task.address);
@@ -129,8 +139,8 @@ Status Runtime::run(ThreadState& thread, Task& task) {
 
 /// A lock of the thread that covers the line of this address, or nullptr. (All that cover one line have one mode.)
 const HeldLock* Runtime::lock_over(const ThreadState& thread, GlobalAddress address) const noexcept {
-  const std::uint64_t mask = options_.line_bytes - 1;
   const auto found = std::find_if(thread.held.begin(), thread.held.end(), [&](const HeldLock& held) {
+    const std::uint64_t mask = line_bytes_at(held.address) - 1;
     return (held.address.bits() & ~mask) <= address.bits() &&
            address.bits() <= ((held.address.bits() + held.bytes - 1) | mask);
   });
@@ -147,6 +157,7 @@ bool Runtime::would_wait_for_itself(const ThreadState& thread, const LineRef& re
 
 /// Asks for a line that nobody waits for yet. False: it is here, or asked for.
 bool Runtime::fetch_ahead(GlobalAddress line) {
+  if ((lines_->larger_at(line) & detail::kLargerClosed) != 0) return false;
   const LineRef ref = lines_->ref(line);
   if (!protocol_.read_ahead(ref)) return false;
   ref.line->lives = std::uint8_t((ref.line->lives & Line::kContested) | Line::kFetchedAhead | 1);  // not before its use
@@ -154,25 +165,30 @@ bool Runtime::fetch_ahead(GlobalAddress line) {
   return true;
 }
 
-/// A thread whose slow reads follow each other is read ahead for, by a window that doubles while it goes on. Lines of
-/// `home`, by number.
-void Runtime::read_ahead(ThreadState& thread, NodeId home, std::uint64_t first, std::uint64_t last) {
-  thread.strides.note(first, last);
+/// A thread whose slow reads follow each other is read ahead for, by a window that doubles while it goes on. It has
+/// read from `at` to before `end`.
+void Runtime::read_ahead(ThreadState& thread, GlobalAddress at, GlobalAddress end) {
+  const std::uint32_t shift = detail::line_shift_at(lines_->table(), at.bits());
+  const unsigned larger = shift - lines_->table().line_shift;
+  const NodeId home = at.node();
+  thread.strides.note(at.bits() >> shift, (end.bits() - 1) >> shift);
   // Of a small cache it takes a small part: what is fetched in vain throws out what is used.
-  const std::uint32_t most = std::min(options_.read_ahead_lines, slots_->size() / 32);
+  const std::uint32_t lines =
+      std::max(std::min(options_.read_ahead_lines, kLeastAhead), options_.read_ahead_lines >> larger);
+  const std::uint32_t most = std::min(lines, slots_->size() / 32 >> larger);
   const Strides::Wish wish = thread.strides.wish(most);
-  const std::uint32_t free = slots_->free_count();
+  const std::uint32_t free = slots_->free_count() >> larger;
   const std::uint32_t count = std::min(wish.count, free > wire::kMaxRun ? free - wire::kMaxRun : 0);
   if (count == 0) return;
-  const std::uint32_t shift = lines_->table().line_shift;
   // Not the page that is never given out: the first line of node 0 has the null address.
-  const std::uint64_t begin = GlobalAddress::make(home, memory::Allocator::kReservedBytes).bits() >> shift;
-  const std::uint64_t end = (GlobalAddress::make(home, 0).bits() + memory_bytes_[home]) >> shift;
+  const std::uint64_t given = GlobalAddress::make(home, memory::Allocator::kReservedBytes).bits();
+  const std::uint64_t begin = (given + (std::uint64_t{1} << shift) - 1) >> shift;
+  const std::uint64_t beyond = (GlobalAddress::make(home, 0).bits() + memory_bytes_[home]) >> shift;
   for (std::uint32_t i = 0; i < count; ++i) {
     // The lowest first: lines that follow each other join one message.
     const std::uint32_t k = wish.stride > 0 ? i : count - 1 - i;
     const std::uint64_t line = wish.first + std::uint64_t(wish.stride) * k;
-    if (line >= begin && line < end) (void)fetch_ahead(GlobalAddress(line << shift));
+    if (line >= begin && line < beyond) (void)fetch_ahead(GlobalAddress(line << shift));
   }
   thread.strides.asked(count, most);
 }
@@ -184,9 +200,9 @@ std::optional<Runtime::Glimpse> Runtime::look_home(GlobalAddress address) const 
   if (views_.empty() || address.node() == self_ || is_dead(address.node())) return {};
   const HomeView& view = views_[address.node()];
   if (view.memory == nullptr) return {};
-  const Line& record = *detail::find_line(lines_->table(), address.bits());
-  if (record.here.load(std::memory_order_acquire) && !ATOLL_FAULT(in_place_beside_queue)) return {};
-  const Line& line = view.lines[address.offset() >> lines_->table().line_shift];
+  const Line* const record = detail::find_line(lines_->table(), address.bits());
+  if (record->here.load(std::memory_order_acquire) && !ATOLL_FAULT(in_place_beside_queue)) return {};
+  const Line& line = view.lines[record - lines_->table().lines[address.node()]];
   const std::uint32_t lock = line.lock.load(std::memory_order_acquire);
   const std::uint32_t version = line.version.load(std::memory_order_acquire);
   const bool locked = (lock & detail::kLockWriter) != 0 && !ATOLL_FAULT(in_place_under_lock);
@@ -206,8 +222,9 @@ bool Runtime::read_in_place(ThreadState& thread, GlobalAddress address, std::byt
   if (views_.empty() || address.node() == self_) return false;
   Line& record = *detail::find_line(lines_->table(), address.bits());
   const std::uint8_t visits = record.visits.load(std::memory_order_relaxed);
-  const bool part = bytes != options_.line_bytes;
-  const std::uint64_t line = address.bits() >> lines_->table().line_shift;
+  const std::uint32_t shift = detail::line_shift_at(lines_->table(), address.bits());
+  const bool part = bytes != 1u << shift;
+  const std::uint64_t line = address.bits() >> shift;
   if (part) {
     if (visits >= thread.visits_per_fetch || thread.strides.goes_on_with(line)) return false;
   }
@@ -237,7 +254,7 @@ Status Runtime::read(GlobalAddress address, std::byte* into, std::uint64_t bytes
   if (const Status status = check_range(address, bytes); !status.ok()) return status;
   ThreadState& thread = threads_.current();
   while (bytes > 0) {
-    const Piece piece = next_piece(address, bytes, options_.line_bytes);
+    const Piece piece = next_piece(lines_->table(), address, bytes);
     std::uint64_t taken = piece.bytes;
     if (read_hit(lines_->table(), *thread.slot, piece, into)) {
       detail::count_hits(*thread.slot, 1);
@@ -254,17 +271,18 @@ Status Runtime::read(GlobalAddress address, std::byte* into, std::uint64_t bytes
 Status Runtime::prefetch(GlobalAddress address, std::uint64_t bytes) {
   if (const Status status = check_range(address, bytes); !status.ok()) return status;
   if (bytes == 0 || address.node() == self_) return {};
-  if (is_dead(address.node())) return {Errc::kNodeDied, "the home of the address is gone", address.node()};
-  const std::uint64_t line = options_.line_bytes;
+  if (const Status status = check_home(address); !status.ok()) return status;
+  const std::uint64_t line = line_bytes_at(address);  // a range of lines of several sizes is fetched in part
   std::uint64_t at = address.bits() & ~(line - 1);
   const std::uint64_t end = address.bits() + bytes;
-  std::uint32_t left = slots_->size() / 2;
+  const auto order = unsigned(std::countr_zero(line / options_.line_bytes));
+  std::uint32_t left = slots_->size() / 2 >> order;
   bool room = true;
   while (at < end && left > 0 && room) {  // a piece at a time: others want the engine too
     base::MutexLock lock(mutex_);
     for (const std::uint64_t until = std::min(at + kMaxTasks * line, end); at < until && left > 0 && room; at += line) {
-      if (slots_->free_count() <= wire::kMaxRun) room = evict_some(kMaxTasks) > 0;
-      if (slots_->free_count() > wire::kMaxRun && fetch_ahead(GlobalAddress(at))) --left;
+      if (slots_->free_count() >> order <= wire::kMaxRun) room = evict_some(kMaxTasks, order, true) > 0;
+      if (slots_->free_count() >> order > wire::kMaxRun && fetch_ahead(GlobalAddress(at))) --left;
     }
     flush();
     if (fabric_->maybe_pending()) progress();
@@ -277,7 +295,7 @@ Status Runtime::prefetch(GlobalAddress address, std::uint64_t bytes) {
 Status Runtime::read_missed(ThreadState& thread, GlobalAddress address, std::byte* into, std::uint64_t bytes,
                             std::uint64_t* taken) {
   const NodeId home = address.node();
-  if (is_dead(home)) return {Errc::kNodeDied, "the home of the address is gone", home};
+  if (const Status status = check_home(address); !status.ok()) return status;
   // A read under a lock goes ahead of what is queued, but not of the thread's own writes.
   if (!thread.held.empty()) {
     if (const Status status = fence_writes(thread); !status.ok()) return status;
@@ -292,8 +310,8 @@ Status Runtime::read_missed(ThreadState& thread, GlobalAddress address, std::byt
     base::MutexLock lock(mutex_);
     if (fabric_->maybe_pending()) progress();
     while (at < end && count < kMaxTasks) {
-      const Piece piece = next_piece(at, std::uint64_t(end - at), options_.line_bytes);
-      if (at != address && piece.bytes == options_.line_bytes && look_home(at)) break;
+      const Piece piece = next_piece(lines_->table(), at, std::uint64_t(end - at));
+      if (at != address && piece.bytes == line_bytes_at(at) && look_home(at)) break;
       const LineRef ref = lines_->ref(at);
       Task* task = new (room + count * sizeof(Task))
           Task(OpKind::kRead, Action::kCopyOut, at, piece.bytes, into + (at - address), &thread);
@@ -314,10 +332,7 @@ Status Runtime::read_missed(ThreadState& thread, GlobalAddress address, std::byt
       }
       at += piece.bytes;
     }
-    if (home != self_ && options_.read_ahead_lines > 0) {
-      const std::uint32_t shift = lines_->table().line_shift;
-      read_ahead(thread, home, address.bits() >> shift, (at.bits() - 1) >> shift);
-    }
+    if (home != self_ && options_.read_ahead_lines > 0) read_ahead(thread, address, at);
     flush();
   }
   *taken = std::uint64_t(at - address);
@@ -352,13 +367,14 @@ void Runtime::count_write_hit(ThreadState& thread, GlobalAddress address) {
 /// line as well: they would have taken it back. And a line that other nodes have is not to be written at the home.
 bool Runtime::is_worth_leaving(ThreadState& thread, const LineRef& ref, GlobalAddress address, std::uint32_t bytes,
                                Consistency consistency) {
-  const std::uint32_t shift = lines_->table().line_shift;
+  const std::uint32_t shift = detail::line_shift_at(lines_->table(), address.bits());
   const std::uint64_t lines_on = (address.bits() >> shift) - (thread.last_missed_write >> shift);
   thread.last_missed_write = address.bits();
   if (!options_.write_at_home || ref.is_home() || bytes > wire::SmallWrite::kMaxBytes) return false;
   if (ref.state() != coherence::CacheState::kInvalid || ref.line->cold != 0) return false;
   if (lines_on + 1 <= 2 || (ref.line->lives & Line::kContested) != 0) return false;
-  if ((address.offset() >> shift) > std::numeric_limits<std::uint32_t>::max()) return false;  // no room in Written
+  if (address.offset() / options_.line_bytes > std::numeric_limits<std::uint32_t>::max())
+    return false;  // no room in Written
   const std::uint32_t price = thread.visits_per_fetch;
   const std::uint32_t spent = ref.line->visits.load(std::memory_order_relaxed);
   if (spent >= price) return false;
@@ -376,8 +392,7 @@ bool Runtime::is_held_back(NodeId home) const noexcept {
 /// A write that misses: copied, queued, and done in the background. So is an operand, if there is an `operation`.
 Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes,
                              Consistency consistency, std::uint8_t operation) {
-  const NodeId home = address.node();
-  if (is_dead(home)) return {Errc::kNodeDied, "the home of the address is gone", home};
+  if (const Status status = check_home(address); !status.ok()) return status;
   while (true) {
     {
       base::MutexLock lock(mutex_);
@@ -425,7 +440,7 @@ Status Runtime::write(GlobalAddress address, const std::byte* from, std::uint64_
   }
   bool missed = false;
   while (bytes > 0) {
-    const Piece piece = next_piece(address, bytes, options_.line_bytes);
+    const Piece piece = next_piece(lines_->table(), address, std::min<std::uint64_t>(bytes, writes_->room_bytes()));
     if (write_hit(lines_->table(), *thread.slot, piece, from)) {
       count_write_hit(thread, piece.address);
     } else {
@@ -506,9 +521,9 @@ Status Runtime::register_atomic(std::string_view name, AtomicFunction function) 
 Status Runtime::atomic(GlobalAddress address, std::uint32_t bytes, std::string_view name,
                        std::span<const std::byte> args) {
   if (const Status status = check_range(address, bytes); !status.ok()) return status;
-  const std::uint64_t at = address.offset() & (options_.line_bytes - 1);
-  if (bytes == 0 || at + bytes > options_.line_bytes) {
-    return {Errc::kInvalidArgument, "the range of an atomic must lie within one line"};
+  const std::uint64_t line = line_bytes_at(address);
+  if (bytes == 0 || bytes > kMaxCallBytes || (address.offset() & (line - 1)) + bytes > line) {
+    return {Errc::kInvalidArgument, "the range of an atomic must lie within one line, and have 4096 bytes at most"};
   }
   if (const Status status = fence(); !status.ok()) return status;
   ThreadState& thread = threads_.current();
@@ -536,11 +551,11 @@ Status Runtime::zero(GlobalAddress address, std::uint64_t bytes) {
 
 // ---- the pool of asynchronous writes ----
 
-WritePool::WritePool(std::uint32_t count, std::uint32_t line_bytes)
-    : payload_(std::make_unique<std::byte[]>(std::size_t(count) * line_bytes)) {
+WritePool::WritePool(std::uint32_t count, std::uint32_t room_bytes)
+    : room_bytes_(room_bytes), payload_(std::make_unique_for_overwrite<std::byte[]>(std::size_t(count) * room_bytes)) {
   for (std::uint32_t i = 0; i < count; ++i) {
     tasks_.push_back(std::make_unique<Task>(OpKind::kWrite, Action::kCopyIn, GlobalAddress(), 0,
-                                            payload_.get() + std::size_t(i) * line_bytes, nullptr));
+                                            payload_.get() + std::size_t(i) * room_bytes, nullptr));
     free_.push_back(tasks_.back().get());
   }
   free_count_.store(count, std::memory_order_relaxed);

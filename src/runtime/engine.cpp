@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::uint8_t kBiasStep = 4;              // for each time that a line is taken away;
 constexpr std::uint8_t kBiasLimit = 16;            // from here on it is fenced
+constexpr std::uint32_t kMostPrefetched = 1024;    // bytes of a line that is about to be sent
 constexpr std::size_t kMostUnread = 1 << 16;       // messages for a peer, beyond its ring and a few for each cache line
 constexpr std::chrono::microseconds kStandBy{50};  // how long the service thread leaves the node to threads that wait:
 constexpr std::chrono::microseconds kLongStandBy{800};    // twice as long each time, as long as there are some
@@ -102,14 +103,15 @@ wire::Message Runtime::make_message(const LineRef& ref, const Message& message) 
   wire::Message out;
   out.epoch = epoch_;
   out.kind = message.kind;
-  out.flags = message.is_try ? wire::kTry : 0;
+  out.flags = std::uint8_t((message.is_try ? wire::kTry : 0) | ref.larger << wire::kLargerShift);
   out.count = 1;
   out.from = self_;
   out.requester = message.requester;
   out.line = ref.address.bits();
   out.slots[0] = message.slot;
   out.argument = message.operation;
-  if (message.kind == Kind::kPutDirty || message.kind == Kind::kPutOperated) ++returning_to_[ref.home()];
+  if (message.kind == Kind::kPutDirty || message.kind == Kind::kPutOperated)
+    returning_to_[ref.home()] += 1u << ref.larger;
   counters_->messages_sent.add();
   counters_->sent_by_kind[std::size_t(message.kind)].add();
   return out;
@@ -137,16 +139,16 @@ void Runtime::send_write(const LineRef& ref, const coherence::Op& op, const Mess
 }
 
 void Runtime::send_line(const LineRef& ref, NodeId to, std::uint32_t slot, const Message& message) {
-  fabric_->write_slot(to, slot, ref.hot.byte_at(ref.address), in_run_);
+  fabric_->write_slot(to, slot, {ref.hot.byte_at(ref.address), ref.bytes}, in_run_);
   counters_->lines_sent.add();
-  counters_->bytes_sent.add(options_.line_bytes);
+  counters_->bytes_sent.add(ref.bytes);
   send(ref, to, message);
 }
 
 void Runtime::send_home(const LineRef& ref, const Message& message) {
-  fabric_->write_home(ref.home(), ref.address.offset(), ref.hot.byte_at(ref.address));
+  fabric_->write_home(ref.home(), ref.address.offset(), {ref.hot.byte_at(ref.address), ref.bytes});
   counters_->lines_sent.add();
-  counters_->bytes_sent.add(options_.line_bytes);
+  counters_->bytes_sent.add(ref.bytes);
   send(ref, ref.home(), message);
 }
 
@@ -207,7 +209,7 @@ void Runtime::withdraw_for(std::span<const wire::Message> messages) {
   for (const wire::Message& message : messages) {
     if (!takes_away(message.kind) || message.count == 1) continue;
     for (std::uint8_t i = 0; i < message.count; ++i) {
-      const LineRef ref = lines_->ref(GlobalAddress(message.line) + std::int64_t(i) * options_.line_bytes);
+      const LineRef ref = lines_->ref(wire::line_of(message, i, options_.line_bytes));
       // A lock keeps the line here whatever we do; fenced lines need no barrier.
       if (ref.line->use == Line::kUnused || ref.hot.fenced() || !coherence::is_idle(ref.line->lock.load())) continue;
       ref.hot.set_access(0);
@@ -250,7 +252,7 @@ void Runtime::perform(const LineRef& ref, coherence::Op& op) {
         ref.hot.set_access(0);
         quiesce(ref);
       }
-      alignas(64) std::array<std::byte, 64 + 4096> room;
+      alignas(64) std::array<std::byte, 64 + kMaxCallBytes> room;
       std::byte* const copy = room.data() + task.address.offset() % 64;
       base::racy_copy(copy, bytes, task.bytes);
       try {
@@ -366,8 +368,9 @@ void Runtime::prefetch_for(const wire::Message& message) const {
   if (address.node() != self_ || (message.kind != Kind::kGetShared && message.kind != Kind::kGetExclusive)) return;
   // Of a run only the beginning: the processor sees by itself how it goes on.
   const std::byte* data = segment_.memory() + address.offset();
-  for (std::uint32_t at = 0; at < options_.line_bytes; at += 64) __builtin_prefetch(data + at, 0);
-  if (message.count == 1) fabric_->prefetch_slot(message.requester, message.slots[0]);
+  const std::uint32_t bytes = std::min(options_.line_bytes << wire::larger(message), kMostPrefetched);
+  for (std::uint32_t at = 0; at < bytes; at += 64) __builtin_prefetch(data + at, 0);
+  if (message.count == 1) fabric_->prefetch_slot(message.requester, message.slots[0], bytes);
 }
 
 void Runtime::dispatch(const wire::Message& message, NodeId from) {

@@ -14,12 +14,28 @@ namespace {
 constexpr std::uint32_t kEvictBatch = 64;  // one barrier for so many
 }
 
+/// Off the hit path, and not before it is needed: when less than a part of the cache is free, what was not used of late
+/// goes, until a larger part is. A few at a time, with the misses that take the slots: a program that finds what it
+/// needs in the cache pays nothing. Lines that are in use stay, however little is free.
+void Runtime::keep_room() {
+  const std::uint64_t free = slots_->free_count() + returning();
+  if (free * 100 < std::uint64_t(slots_->size()) * options_.evict_below_percent) reclaiming_ = true;
+  if (free * 100 >= std::uint64_t(slots_->size()) * options_.evict_until_percent) reclaiming_ = false;
+  const std::uint32_t batch = std::min(kEvictBatch, std::max(2u, slots_->size() / 8));
+  if (!reclaiming_ || evicting_ || ++taken_since_look_ < batch / 2) return;
+  taken_since_look_ = 0;
+  (void)evict_some(batch, 0, false);
+}
+
 bool Runtime::take_slot(const LineRef& ref) {
-  std::uint32_t slot = slots_->take(ref.address);
+  keep_room();
+  std::uint32_t slot = slots_->take(ref.address, ref.larger);
   const std::uint32_t low = std::max(1u, std::min(kEvictBatch / 2, slots_->size() / 16));
-  if (slots_->free_count() < low && slots_->free_count() + returning() < low && !evicting_) {
-    (void)evict_some(std::min(kEvictBatch, std::max(1u, slots_->size() / 8)));
-    if (slot == memory::kNoSlot) slot = slots_->take(ref.address);
+  const bool few = slots_->free_count() < low && slots_->free_count() + returning() < low;
+  if ((few || (slot == memory::kNoSlot && ref.larger > 0)) && !evicting_) {
+    const std::uint32_t batch = std::min(kEvictBatch, std::max(1u, slots_->size() / 8));
+    (void)evict_some(std::max(1u, batch >> ref.larger), ref.larger, true);
+    if (slot == memory::kNoSlot) slot = slots_->take(ref.address, ref.larger);
   }
   if (slot == memory::kNoSlot) {
     starved_.push_back(ref.address);
@@ -40,9 +56,9 @@ void Runtime::release_slot(const LineRef& ref) noexcept {
   const bool returned = state == coherence::CacheState::kDirtyToInvalid ||
                         state == coherence::CacheState::kLeftToInvalid ||
                         state == coherence::CacheState::kOperatedToInvalid;
-  if (returned) --returning_to_[ref.home()];
+  if (returned) returning_to_[ref.home()] -= 1u << ref.larger;
   const bool gone = ATOLL_FAULT(slot_not_released) || (ATOLL_FAULT(slot_reused_early) && returned);
-  if (!gone) slots_->release(ref.line->slot - 1);
+  if (!gone) slots_->release(ref.line->slot - 1, ref.larger);
   ref.line->slot = 0;
   ref.line->visits.store(0, std::memory_order_relaxed);
   ref.line->operation.store(0, std::memory_order_relaxed);
@@ -57,35 +73,63 @@ std::uint32_t Runtime::returning() const noexcept {
   return count;
 }
 
-/// Looks at slots from a random one on, a bounded number of them. A line that threads can hit is hidden from them, so
-/// that the next use shows itself in the slow path; one that is still hidden at the second look is given back. That is
-/// a clock whose reference bit costs a hit nothing. A line that was used again after it was hidden has more lives than
-/// one that was used once: a scan larger than the cache throws out what it has just brought, and not all that was
-/// there. All that go share one barrier. Returns how many it gives back.
-std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
-  evicting_ = true;
-  std::vector<LineRef> victims;
-  std::uint32_t slot = slots_->random_slot();
-  const std::uint32_t most = std::min(2 * slots_->size(), 16 * kEvictBatch);
-  for (std::uint32_t seen = 0; seen < most && victims.size() < wanted; ++seen) {
-    slot = slot + 1 == slots_->size() ? 0 : slot + 1;
+/// The lines that begin in a run of slots; empty when there are none, or one that must stay. (Where a larger line
+/// covers the run it is found at its own beginning.)
+void Runtime::find_lines(std::uint32_t first, unsigned order, std::vector<LineRef>& found) {
+  found.clear();
+  const std::uint32_t end = std::min(first + (1u << order), slots_->size());
+  for (std::uint32_t slot = first; slot < end; ++slot) {
     const GlobalAddress address = slots_->occupant(slot);
     if (!address) continue;
     const LineRef ref = lines_->ref(address);
     const bool locked = !coherence::lock_fits(ref.line->lock.load(std::memory_order_relaxed), true);
-    if (locked || ref.line->cold != 0 || !Protocol::is_quiet(ref)) continue;
     // What a dead home would have to take stays here, where it can still be used.
-    if (ref.state() != coherence::CacheState::kShared && is_dead(ref.home())) continue;
+    const bool homeless = ref.state() != coherence::CacheState::kShared && is_dead(ref.home());
+    if (locked || homeless || ref.line->cold != 0 || !Protocol::is_quiet(ref)) {
+      found.clear();
+      return;
+    }
+    found.push_back(ref);
+  }
+}
+
+/// Has none of these lines been used since they were last looked at? Those that threads can hit are hidden from them,
+/// so that the next use shows itself in the slow path. That is a clock whose reference bit costs a hit nothing. A line
+/// that was used again after it was hidden has more lives than one that was used once: a scan larger than the cache
+/// throws out what it has just brought, and not all that was there. `pressing`: lives do not count.
+bool Runtime::are_idle(std::span<const LineRef> lines, bool pressing) {
+  bool idle = true;
+  for (const LineRef& ref : lines) {
     if (ref.hot.access() != 0) {
       ref.hot.set_access(0);
-      continue;
-    }
-    if (!victims.empty() && victims.front().address == ref.address) break;  // once around
-    if ((ref.line->lives & Line::kLives) != 0 && seen < most / 2) {
+      idle = false;
+    } else if ((ref.line->lives & Line::kLives) != 0 && !pressing) {
       --ref.line->lives;
-      continue;
+      idle = false;
     }
-    victims.push_back(ref);
+  }
+  return idle;
+}
+
+/// Looks at runs of slots from a random one on, a bounded number of them, for lines to give back, so that up to
+/// `wanted` runs of this order become free. `pressing`: somebody waits for them. All that go share one barrier. Returns
+/// how many lines it gives back.
+std::uint32_t Runtime::evict_some(std::uint32_t wanted, unsigned order, bool pressing) {
+  evicting_ = true;
+  std::vector<LineRef> victims, found;
+  const std::uint32_t runs = slots_->size() >> order;
+  std::uint32_t run = runs == 0 ? 0 : (slots_->random_slot() >> order) % runs;
+  // Who is in need looks twice at all of a small cache; else a line must have time to be used between two looks.
+  const std::uint32_t most = pressing ? std::min(2 * runs, 16 * kEvictBatch) : 2 * wanted;
+  std::uint32_t chosen = 0;
+  for (std::uint32_t seen = 0; seen < most && chosen < wanted; ++seen) {
+    run = run + 1 == runs ? 0 : run + 1;
+    find_lines(run << order, order, found);
+    if (found.empty()) continue;
+    if (!are_idle(found, pressing && seen >= most / 2)) continue;
+    if (!victims.empty() && victims.front().address == found.front().address) break;  // once around
+    victims.insert(victims.end(), found.begin(), found.end());
+    ++chosen;
   }
   // Lines that followed each other when they came often go together: then one message tells of several.
   std::sort(victims.begin(), victims.end(), [](const LineRef& a, const LineRef& b) { return a.address < b.address; });
@@ -98,19 +142,26 @@ std::uint32_t Runtime::evict_some(std::uint32_t wanted) {
     if (!protocol_.evict(ref)) continue;                               // a thread has locked it in between
     ++started;
     ref.line->lives = 0;
-    if (dirty && ATOLL_FAULT(slot_reused_early)) slots_->release(ref.line->slot - 1);
+    if (dirty && ATOLL_FAULT(slot_reused_early)) slots_->release(ref.line->slot - 1, ref.larger);
     (dirty ? counters_->evictions_dirty : counters_->evictions_clean).add();
   }
   evicting_ = false;
   return started;
 }
 
-/// Is there nothing to wait for, because locks hold every slot? A look at all of them: only for who finds no slot.
-bool Runtime::all_slots_locked() {
-  for (std::uint32_t slot = 0; slot < slots_->size(); ++slot) {
-    const GlobalAddress address = slots_->occupant(slot);
-    if (!address) return false;
-    if (coherence::lock_fits(lines_->ref(address).line->lock.load(std::memory_order_relaxed), true)) return false;
+/// Is there nothing to wait for, because locks hold every run of slots of this order, or a part of each? A look at all
+/// of them: only for who finds none.
+bool Runtime::all_runs_locked(unsigned order) {
+  const auto is_locked = [&](std::uint32_t slot) {
+    const std::uint32_t first = slots_->first_of(slot);
+    if (first == memory::kNoSlot) return false;
+    const LineRef ref = lines_->ref(slots_->occupant(first));
+    return !coherence::lock_fits(ref.line->lock.load(std::memory_order_relaxed), true);
+  };
+  for (std::uint32_t run = 0; run < slots_->size() >> order; ++run) {
+    bool locked = false;
+    for (std::uint32_t i = 0; i < 1u << order && !locked; ++i) locked = is_locked((run << order) + i);
+    if (!locked) return false;
   }
   return true;
 }
@@ -122,15 +173,21 @@ void Runtime::retry_starved() {
   std::vector<GlobalAddress> again;
   again.swap(starved_);
   if (ATOLL_FAULT(starved_forgotten)) again.pop_back();
-  std::size_t next = 0;
-  if (slots_->free_count() == 0 && returning() == 0 && evict_some(kEvictBatch) == 0) {
-    if (++fruitless_ % 4 == 0 && all_slots_locked()) {
-      for (; next < again.size(); ++next) protocol_.give_up(lines_->ref(again[next]), Errc::kCacheFull);
+  const auto order_of = [&](GlobalAddress line) { return lines_->larger_at(line) & detail::kLargerMask; };
+  const auto order = unsigned(again.empty() ? 0 : order_of(again.front()));
+  if (!slots_->has_run(order) && returning() == 0 && evict_some(kEvictBatch, order, true) == 0) {
+    if (++fruitless_ % 4 == 0 && all_runs_locked(order)) {
+      std::erase_if(again, [&](GlobalAddress line) {
+        if (unsigned(order_of(line)) < order) return false;
+        protocol_.give_up(lines_->ref(line), Errc::kCacheFull);
+        return true;
+      });
     }
   } else {
     fruitless_ = 0;
   }
-  while (next < again.size() && slots_->free_count() > 0) protocol_.pursue(lines_->ref(again[next++]));
+  std::size_t next = 0;
+  while (next < again.size() && slots_->has_run(order_of(again[next]))) protocol_.pursue(lines_->ref(again[next++]));
   starved_.insert(starved_.end(), again.begin() + std::ptrdiff_t(next), again.end());
 }
 

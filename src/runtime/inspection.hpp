@@ -19,10 +19,11 @@ struct Inspection {
     std::uint32_t lock = 0;
     bool waiting = false;  // something waits for it
     const std::byte* bytes = nullptr;
+    std::uint32_t size = 0;
   };
   std::vector<LineHere> homes;   // every line of this node's memory
   std::vector<LineHere> copies;  // every line that has a cache slot
-  std::uint32_t slots_used = 0;
+  std::uint32_t slots_used = 0;  // each of as many bytes as a line of the heap
   std::uint32_t slots_returning = 0;
   std::size_t lines_waiting = 0;  // records of waiting work in use
   std::size_t lines_starved = 0;

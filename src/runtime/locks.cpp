@@ -79,8 +79,11 @@ void Runtime::tell_unlocked(GlobalAddress address) {
 Status Runtime::lock(GlobalAddress address, std::uint64_t bytes, LockMode mode, bool is_try) {
   ThreadState& thread = threads_.current();
   Line* const line = detail::find_line(lines_->table(), address.bits());
-  const std::uint64_t room = options_.line_bytes - (address.bits() & (options_.line_bytes - 1));
-  const bool one_line = line != nullptr && bytes - 1 < room && address;  // 0 bytes are more than any room
+  bool one_line = false;
+  if (line != nullptr && address) [[likely]] {
+    const std::uint64_t line_bytes = line_bytes_at(address);
+    one_line = bytes - 1 < line_bytes - (address.bits() & (line_bytes - 1));  // 0 bytes are more than any room
+  }
   bool left_waiters = false;
   if (one_line && thread.pending_writes.load(std::memory_order_acquire) == 0 &&
       lock_hit(*line, mode == LockMode::kWrite, &left_waiters)) [[likely]] {
@@ -97,7 +100,7 @@ Status Runtime::lock_range(ThreadState& thread, GlobalAddress address, std::uint
   if (bytes == 0) return {Errc::kInvalidArgument, "a lock needs at least one byte"};
   if (const Status status = check_range(address, bytes); !status.ok()) return status;
   if (const Status status = fence_writes(thread); !status.ok()) return status;
-  const auto line_bytes = std::int64_t(options_.line_bytes);
+  const auto line_bytes = std::int64_t(line_bytes_at(address));
   const GlobalAddress first(address.bits() & ~std::uint64_t(line_bytes - 1));
   // In the order of addresses, so that two threads with overlapping ranges do not wait for each other.
   for (GlobalAddress at = first; at < address + std::int64_t(bytes); at += line_bytes) {
@@ -110,15 +113,27 @@ Status Runtime::lock_range(ThreadState& thread, GlobalAddress address, std::uint
   return {};
 }
 
+/// The lock keeps the line, and with it the slot, where it is. A thread that has the line pinned or locked already may
+/// not have it again, but to read.
+Result<std::byte*> Runtime::pin(GlobalAddress address, std::uint64_t bytes, LockMode mode) {
+  if (const Status status = lock(address, bytes, mode, false); !status.ok()) return status;
+  const std::uint64_t line_bytes = line_bytes_at(address);
+  if ((address.bits() & (line_bytes - 1)) + bytes > line_bytes) {
+    (void)unlock(address, bytes);
+    return {Errc::kInvalidArgument, "what is pinned must lie in one line"};
+  }
+  return detail::find_line(lines_->table(), address.bits())->byte_at(address);
+}
+
 Status Runtime::unlock(GlobalAddress address, std::uint64_t bytes) {
   ThreadState& thread = threads_.current();
   const auto matches = [&](const HeldLock& held) { return held.address == address && held.bytes == bytes; };
-  if (!thread.held.empty() && matches(thread.held.back()) && bytes <= options_.line_bytes &&
-      thread.pending_writes.load(std::memory_order_acquire) == 0) [[likely]] {
+  if (!thread.held.empty() && matches(thread.held.back()) && thread.pending_writes.load(std::memory_order_acquire) == 0)
+      [[likely]] {
     const LockMode mode = thread.held.back().mode;
     Line& line = *detail::find_line(lines_->table(), address.bits());
-    if ((address.bits() & (options_.line_bytes - 1)) + bytes <=
-        options_.line_bytes) {  // the lock taken last, of one line
+    const std::uint64_t line_bytes = line_bytes_at(address);
+    if ((address.bits() & (line_bytes - 1)) + bytes <= line_bytes) {  // the lock taken last, of one line
       thread.held.pop_back();
       if (coherence::drop_lock(line.lock, mode == LockMode::kWrite)) tell_unlocked(address);
       return {};
@@ -130,7 +145,7 @@ Status Runtime::unlock(GlobalAddress address, std::uint64_t bytes) {
   const Status fenced = fence_writes(thread);
   const LockMode mode = found->mode;
   thread.held.erase(std::next(found).base());
-  const auto line_bytes = std::int64_t(options_.line_bytes);
+  const auto line_bytes = std::int64_t(line_bytes_at(address));
   const GlobalAddress first(address.bits() & ~std::uint64_t(line_bytes - 1));
   for (GlobalAddress at = first; at < address + std::int64_t(bytes); at += line_bytes) unlock_line(at, mode);
   return fenced;

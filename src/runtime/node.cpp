@@ -41,6 +41,19 @@ Status Node::free(GlobalAddress address) noexcept {
   return runtime_->free(address);
 }
 
+std::uint32_t Node::largest_line_bytes() const noexcept {
+  return runtime_->largest_line_bytes();
+}
+Result<GlobalAddress> Node::allocate_region(std::uint64_t bytes) noexcept {
+  return runtime_->allocate_region(bytes);
+}
+Status Node::close_region(GlobalAddress first, std::uint64_t bytes) noexcept {
+  return runtime_->close_region(first, bytes);
+}
+Status Node::open_region(GlobalAddress first, std::uint64_t bytes, std::uint32_t line_bytes) noexcept {
+  return runtime_->open_region(first, bytes, line_bytes);
+}
+
 Status Node::read(GlobalAddress address, std::span<std::byte> into) noexcept {
   return runtime_->read(address, into.data(), into.size());
 }
@@ -103,6 +116,10 @@ Status Node::try_write_lock(GlobalAddress address, std::uint64_t bytes) noexcept
 }
 Status Node::unlock(GlobalAddress address, std::uint64_t bytes) noexcept {
   return runtime_->unlock(address, bytes);
+}
+
+Result<std::byte*> Node::pin(GlobalAddress address, std::uint64_t bytes, LockMode mode) noexcept {
+  return runtime_->pin(address, bytes, mode);
 }
 
 Status Node::barrier(std::chrono::milliseconds timeout) noexcept {

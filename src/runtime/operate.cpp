@@ -40,14 +40,14 @@ Status Runtime::apply(GlobalAddress address, std::uint8_t number, std::size_t by
 void Runtime::clear_operands(const LineRef& ref) {
   const OperatorInfo* const info = operators_.find(ref.line->operation.load(std::memory_order_relaxed));
   ATOLL_CHECK(info != nullptr);
-  if (!ATOLL_FAULT(operands_not_cleared)) info->clear(ref.hot.byte_at(ref.address), options_.line_bytes);
+  if (!ATOLL_FAULT(operands_not_cleared)) info->clear(ref.hot.byte_at(ref.address), ref.bytes);
 }
 
 void Runtime::merge(const LineRef& ref, const coherence::Message& message) {
   const OperatorInfo* const info = operators_.find(ref.line->operation.load(std::memory_order_relaxed));
   ATOLL_CHECK(info != nullptr);
   if (ATOLL_FAULT(operands_dropped)) return;
-  info->merge(ref.hot.byte_at(ref.address), fabric_->read_slot(message.from, message.slot), options_.line_bytes);
+  info->merge(ref.hot.byte_at(ref.address), fabric_->read_slot(message.from, message.slot), ref.bytes);
   counters_->merges.add();
 }
 

@@ -7,6 +7,9 @@
 #include "base/units.hpp"
 
 namespace atoll::runtime {
+namespace {
+constexpr std::uint32_t kWriteRoom = 4096;  // an element of an array fits
+}
 
 Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> membership)
     : Runtime(options, std::move(membership), make_shm_transport(), base::Host::real()) {}
@@ -30,7 +33,8 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
   counters_ = &segment_.header().counters;
   allocator_ = std::make_unique<memory::Allocator>(segment_.memory_bytes(), options_.line_bytes);
   slots_ = std::make_unique<memory::CacheSlots>(std::uint32_t(segment_.cache_bytes() / options_.line_bytes));
-  writes_ = std::make_unique<WritePool>(std::max(1u, options_.outstanding_writes), options_.line_bytes);
+  writes_ =
+      std::make_unique<WritePool>(std::max(1u, options_.outstanding_writes), std::max(options_.line_bytes, kWriteRoom));
   counters_->memory_bytes.set(segment_.memory_bytes());
   counters_->memory_free_bytes.set(allocator_->free_bytes());
   counters_->cache_lines.set(slots_->size());
@@ -66,7 +70,8 @@ void Runtime::connect() {
       host_.has_inlined_hits(),
       [this](const std::byte* begin, std::uint64_t bytes) { segment_.join_pages(begin, bytes); });
   threads_.set_table(lines_->table(), options_.consistency == Consistency::kSc);
-  limits_ = {nodes_, self_, epoch_, options_.line_bytes, cache_slots_.data(), memory_bytes_.data()};
+  limits_ = {
+      nodes_, self_, epoch_, options_.line_bytes, cache_slots_.data(), memory_bytes_.data(), lines_->table().larger};
   if (options_.read_in_place) views_ = transport_->views();
   base::MutexLock lock(mutex_);
   fabric_ = transport_->make_fabric(*counters_);
@@ -162,9 +167,10 @@ Inspection Runtime::inspect() {
                                 ref.hot.access(),
                                 ref.line->lock.load() & (detail::kLockHeld | detail::kLockWaiters),
                                 ref.line->cold != 0,
-                                ref.hot.byte_at(ref.address)};
+                                ref.hot.byte_at(ref.address),
+                                ref.bytes};
   };
-  for (std::uint64_t at = 0; at < segment_.memory_bytes(); at += options_.line_bytes) {
+  for (std::uint64_t at = 0; at < segment_.memory_bytes(); at += all.homes.back().size) {
     all.homes.push_back(look(lines_->ref(GlobalAddress::make(self_, at))));
   }
   for (std::uint32_t slot = 0; slot < slots_->size(); ++slot) {

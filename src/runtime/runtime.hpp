@@ -70,6 +70,11 @@ class Runtime final : private coherence::Env {
   // allocate.cpp
   Result<GlobalAddress> allocate(std::uint64_t bytes, const Placement& placement);
   Status free(GlobalAddress address);
+  // regions.cpp
+  [[nodiscard]] std::uint32_t largest_line_bytes() const noexcept;
+  Result<GlobalAddress> allocate_region(std::uint64_t bytes);
+  Status close_region(GlobalAddress first, std::uint64_t bytes);
+  Status open_region(GlobalAddress first, std::uint64_t bytes, std::uint32_t line_bytes);
   // access.cpp
   Status read(GlobalAddress address, std::byte* into, std::uint64_t bytes);
   Status prefetch(GlobalAddress address, std::uint64_t bytes);
@@ -86,6 +91,7 @@ class Runtime final : private coherence::Env {
   // locks.cpp
   Status lock(GlobalAddress address, std::uint64_t bytes, LockMode mode, bool is_try);
   Status unlock(GlobalAddress address, std::uint64_t bytes);
+  Result<std::byte*> pin(GlobalAddress address, std::uint64_t bytes, LockMode mode);
   // allocate.cpp, runtime.cpp
   Status barrier(std::chrono::milliseconds timeout);
   Status publish(std::string_view name, GlobalAddress address);
@@ -146,9 +152,12 @@ class Runtime final : private coherence::Env {
 
   // ---- eviction.cpp, with take_slot and release_slot ----
   [[nodiscard]] std::uint32_t returning() const noexcept ATOLL_REQUIRES(mutex_);
-  [[nodiscard]] std::uint32_t evict_some(std::uint32_t wanted) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] std::uint32_t evict_some(std::uint32_t wanted, unsigned order, bool pressing) ATOLL_REQUIRES(mutex_);
   void retry_starved() ATOLL_REQUIRES(mutex_);
-  [[nodiscard]] bool all_slots_locked() ATOLL_REQUIRES(mutex_);
+  void keep_room() ATOLL_REQUIRES(mutex_);
+  void find_lines(std::uint32_t first, unsigned order, std::vector<LineRef>& found) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] static bool are_idle(std::span<const LineRef> lines, bool pressing);
+  [[nodiscard]] bool all_runs_locked(unsigned order) ATOLL_REQUIRES(mutex_);
 
   // ---- runtime.cpp: waiting; the template is below ----
   /// Waits until `done()`, driving progress. The status says why it ended if `done()` is not true. `on`: a node whose
@@ -164,6 +173,11 @@ class Runtime final : private coherence::Env {
 
   // ---- access.cpp ----
   Status check_range(GlobalAddress address, std::uint64_t bytes) const noexcept;
+  Status check_home(GlobalAddress address) const noexcept;
+  /// REQUIRES: some node has memory there.
+  [[nodiscard]] std::uint64_t line_bytes_at(GlobalAddress address) const noexcept {
+    return std::uint64_t{1} << detail::line_shift_at(lines_->table(), address.bits());
+  }
   [[nodiscard]] const HeldLock* lock_over(const ThreadState& thread, GlobalAddress address) const noexcept;
   [[nodiscard]] bool would_wait_for_itself(const ThreadState& thread, const LineRef& ref) const noexcept;
   Status run(ThreadState& thread, Task& task);
@@ -185,9 +199,14 @@ class Runtime final : private coherence::Env {
   Status write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes,
                       Consistency consistency, std::uint8_t operation = 0);
   bool fetch_ahead(GlobalAddress line) ATOLL_REQUIRES(mutex_);
-  void read_ahead(ThreadState& thread, NodeId home, std::uint64_t first, std::uint64_t last) ATOLL_REQUIRES(mutex_);
+  void read_ahead(ThreadState& thread, GlobalAddress at, GlobalAddress end) ATOLL_REQUIRES(mutex_);
   void abandon_writes(ThreadState& thread, Errc why);
   Status zero(GlobalAddress address, std::uint64_t bytes);
+
+  // ---- regions.cpp ----
+  [[nodiscard]] std::uint32_t empty_region(GlobalAddress first, std::uint64_t bytes) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] bool is_all_here(GlobalAddress first, std::uint64_t bytes) ATOLL_REQUIRES(mutex_);
+  void take_from_threads(GlobalAddress first, std::uint64_t bytes) ATOLL_REQUIRES(mutex_);
 
   // ---- locks.cpp ----
   Status lock_line(ThreadState& thread, GlobalAddress line, LockMode mode, bool is_try);
@@ -240,7 +259,9 @@ class Runtime final : private coherence::Env {
   std::vector<GlobalAddress> written_ ATOLL_GUARDED_BY(mutex_);  // scratch of quiesce_all
   std::vector<ThreadState*> finished_ ATOLL_GUARDED_BY(mutex_);  // whose operations were completed since the last flush
   bool evicting_ ATOLL_GUARDED_BY(mutex_) = false;
-  bool in_run_ ATOLL_GUARDED_BY(mutex_) = false;  // the message that is worked on names several lines
+  bool reclaiming_ ATOLL_GUARDED_BY(mutex_) = false;             // less was free than should be, and not enough yet
+  std::uint32_t taken_since_look_ ATOLL_GUARDED_BY(mutex_) = 0;  // slots, as long as that is so
+  bool in_run_ ATOLL_GUARDED_BY(mutex_) = false;                 // the message that is worked on names several lines
   const wire::Message* received_ ATOLL_GUARDED_BY(mutex_) = nullptr;  // the message that is worked on
   bool written_in_use_ ATOLL_GUARDED_BY(mutex_) = false;  // the line of the last perform_for was used by threads here
   std::vector<std::uint32_t> answers_due_ ATOLL_GUARDED_BY(mutex_);   // per home: small writes that were sent there

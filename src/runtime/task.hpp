@@ -86,12 +86,16 @@ struct Task : coherence::Op {
 /// fetch_add and its relatives, on the bytes themselves.
 std::uint64_t read_modify_write(std::byte* at, const Task& task) noexcept;
 
-/// Asynchronous writes under way: a fixed number, each with room for a line.
+/// What a function for atomic() may change at once.
+inline constexpr std::uint32_t kMaxCallBytes = 4096;
+
+/// Asynchronous writes under way: a fixed number, each with room for so many bytes.
 ///
 /// Thread-safety: the caller holds the engine lock, but for has_room, which is a guess without it.
 class WritePool {
  public:
-  WritePool(std::uint32_t count, std::uint32_t line_bytes);
+  WritePool(std::uint32_t count, std::uint32_t room_bytes);
+  [[nodiscard]] std::uint32_t room_bytes() const noexcept { return room_bytes_; }
   /// nullptr when all are under way.
   [[nodiscard]] Task* take() noexcept;
   void give_back(Task& task) noexcept;
@@ -109,6 +113,7 @@ class WritePool {
   }
 
  private:
+  std::uint32_t room_bytes_;
   std::vector<std::unique_ptr<Task>> tasks_;
   std::unique_ptr<std::byte[]> payload_;
   std::vector<Task*> free_;

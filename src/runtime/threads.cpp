@@ -110,6 +110,7 @@ ThreadState& ThreadRegistry::enter() {
     t_exit.places.push_back({number_, t_seat.state});
   }
   close(slot);
+  slot.memo_count = 0;
   if (table_.reads != nullptr) {
     const std::uint64_t limit = (table_.nodes << GlobalAddress::kNodeShift) / 8;
     __atomic_store_n(&slot.read_limit, limit, __ATOMIC_RELAXED);
@@ -169,8 +170,10 @@ void ThreadRegistry::wait_for_writers(std::span<const GlobalAddress> lines) {
     // An access takes nanoseconds; a thread that was preempted inside one needs the CPU more than we do.
     while (true) {
       const std::uint64_t written = __atomic_load_n(&thread->slot->hazard, __ATOMIC_SEQ_CST);
-      const GlobalAddress line(written >> table_.line_shift << table_.line_shift);
-      if (written == 0 || std::find(lines.begin(), lines.end(), line) == lines.end()) break;
+      if (written == 0) break;
+      const std::uint32_t shift = detail::line_shift_at(table_, written);
+      const GlobalAddress line(written >> shift << shift);
+      if (std::find(lines.begin(), lines.end(), line) == lines.end()) break;
       host_.yield();
     }
   }

@@ -37,11 +37,13 @@ class ThreadRegistry {
     table_ = table;
     fence_writes_ = fence_writes;
   }
-  /// The calling thread, registered if it was not yet.
+  /// The calling thread, registered if it was not yet. Its memo is forgotten: who comes here may change what it may
+  /// read.
   ThreadState& current() {
-    if (t_seat.registry == number_) [[likely]]
-      return *t_seat.state;
-    return enter();
+    if (t_seat.registry != number_) [[unlikely]]
+      return enter();
+    t_seat.state->slot->memo_count = 0;
+    return *t_seat.state;
   }
   /// For who switches between fibers: the calling thread is the one of this seat from now on. Returns the seat before.
   static Seat take_seat(const Seat& seat) noexcept { return std::exchange(t_seat, seat); }

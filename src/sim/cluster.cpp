@@ -178,7 +178,8 @@ void Cluster::audit(bool exact_sharers) {
   const std::uint32_t line_bytes = options_.node.line_bytes;
   std::vector<std::vector<std::vector<const Inspection::LineHere*>>> copies(options_.nodes);
   for (NodeId home = 0; home < options_.nodes; ++home) {
-    copies[home].assign(held[home].homes.size(), std::vector<const Inspection::LineHere*>());
+    const Inspection::LineHere& last = held[home].homes.back();
+    copies[home].resize((last.address.offset() + last.size) / line_bytes);
   }
   for (NodeId node = 0; node < options_.nodes; ++node) {
     audit_node(node, held[node]);
@@ -189,8 +190,9 @@ void Cluster::audit(bool exact_sharers) {
     }
   }
   for (NodeId home = 0; home < options_.nodes; ++home) {
-    for (std::size_t i = 0; i < held[home].homes.size(); ++i)
-      audit_line(held[home].homes[i], copies[home][i], exact_sharers);
+    for (const Inspection::LineHere& line : held[home].homes) {
+      audit_line(line, copies[home][line.address.offset() / line_bytes], exact_sharers);
+    }
   }
 }
 
@@ -203,7 +205,9 @@ void Cluster::audit_node(NodeId node, const Inspection& held) const {
   leak("calls have no answer", held.calls);
   leak("slots are said to be on their way back", held.slots_returning);
   leak("asynchronous writes (or more) are not done", held.writes_under_way ? 1 : 0);
-  leak("slots too many are in use", held.slots_used - held.copies.size());
+  std::uint64_t slots = held.slots_used;
+  for (const Inspection::LineHere& copy : held.copies) slots -= copy.size / options_.node.line_bytes;
+  leak("slots too many are in use", slots);
   for (const Inspection::LineHere& copy : held.copies) {
     if (is_stable(copy.state) && copy.state != CacheState::kInvalid) continue;
     throw Failure(fmt::format("node {} is idle with a copy of {} that is {}", node, copy.address.to_string(),
@@ -247,7 +251,7 @@ void Cluster::audit_line(const Inspection::LineHere& home, const std::vector<con
     if (copy->state == CacheState::kShared) {
       if (!listed) wrong(fmt::format("node {} has a copy unknown to the home", node));
       if ((copy->access & detail::kWritable) != 0) wrong(fmt::format("node {} may write a shared copy", node));
-      if (std::memcmp(copy->bytes, home.bytes, options_.node.line_bytes) != 0) {
+      if (copy->size != home.size || std::memcmp(copy->bytes, home.bytes, home.size) != 0) {
         wrong(fmt::format("node {}'s copy differs from the home's", node));
       }
     }

@@ -27,11 +27,11 @@ class SimFabric final : public fabric::Fabric {
     }
     open = message;
   }
-  void write_slot(NodeId to, std::uint32_t slot, const std::byte* line, bool /*one_of_many*/) override {
+  void write_slot(NodeId to, std::uint32_t slot, std::span<const std::byte> line, bool /*one_of_many*/) override {
     write(to, network_.segment(to).cache() + std::uint64_t(slot) * network_.line_bytes_, line);
   }
-  void prefetch_slot(NodeId /*to*/, std::uint32_t /*slot*/) noexcept override {}
-  void write_home(NodeId to, std::uint64_t offset, const std::byte* line) override {
+  void prefetch_slot(NodeId /*to*/, std::uint32_t /*slot*/, std::uint32_t /*bytes*/) noexcept override {}
+  void write_home(NodeId to, std::uint64_t offset, std::span<const std::byte> line) override {
     write(to, network_.segment(to).memory() + offset, line);
   }
   [[nodiscard]] const std::byte* read_slot(NodeId from, std::uint32_t slot) override {
@@ -77,13 +77,13 @@ class SimFabric final : public fabric::Fabric {
 
  private:
   [[nodiscard]] Network::Port& port() const noexcept { return network_.ports_[self_]; }
-  void write(NodeId to, std::byte* into, const std::byte* line) {
+  void write(NodeId to, std::byte* into, std::span<const std::byte> line) {
     if (port().gone || network_.ports_[to].gone) return;
     if (network_.options_.data_at_once) {
-      std::memcpy(into, line, network_.line_bytes_);
+      std::memcpy(into, line.data(), line.size());
       return;
     }
-    network_.transmit(self_, to, {{}, std::vector<std::byte>(line, line + network_.line_bytes_), into});
+    network_.transmit(self_, to, {{}, std::vector<std::byte>(line.begin(), line.end()), into});
   }
 
   Network& network_;
@@ -203,14 +203,14 @@ void Network::tell_death(NodeId to, NodeId dead) {
 }
 
 std::string Network::chart(GlobalAddress about) const {
-  const std::uint64_t line = about.bits() & ~std::uint64_t(line_bytes_ - 1);
   std::string text;
   for (std::size_t i = 0; i < records_.size(); ++i) {
     const Record& record = records_[(next_record_ + i) % records_.size()];
     const wire::Message& message = record.message;
     bool concerns = false;
     for (std::uint32_t k = 0; wire::is_line_kind(message.kind) && k < message.count; ++k) {
-      concerns = concerns || wire::line_of(message, k, line_bytes_).bits() == line;
+      const std::uint64_t within = about.bits() - wire::line_of(message, k, line_bytes_).bits();
+      concerns = concerns || within < std::uint64_t(line_bytes_) << wire::larger(message);
     }
     if (about && !concerns) continue;
     text += fmt::format("{:>12} ns  {} -> {}  {}\n", record.sent, record.from, record.to, wire::to_string(message));

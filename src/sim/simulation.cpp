@@ -33,13 +33,15 @@ Plan draw(std::uint64_t seed, const Wishes& wishes) {
   Options& node = cluster.node;
   node.line_bytes = wishes.line_bytes.value_or(one_of<std::uint32_t>(random, {64, 128, 512, 512, 1024}));
   node.cache_bytes = 64ull * node.line_bytes;
-  node.memory_bytes = node.line_bytes > 1024 ? 4 << 20 : 1 << 20;
+  node.memory_bytes = node.line_bytes > 256 ? 4 << 20 : 1 << 20;  // whole grains of larger lines for all
   node.consistency = wishes.consistency.value_or(
       one_of<Consistency>(random, {Consistency::kPso, Consistency::kPso, Consistency::kTso, Consistency::kSc}));
   node.outstanding_writes = one_of<std::uint32_t>(random, {1, 4, 64, 1024});
   node.spin_ns = one_of<std::uint32_t>(random, {0, 1000});
   node.yield_us = one_of<std::uint32_t>(random, {0, 0, 20});
   node.read_ahead_lines = one_of<std::uint32_t>(random, {0, 8, 128});
+  node.evict_below_percent = one_of<std::uint32_t>(random, {0, 30, 30});
+  node.evict_until_percent = std::max(node.evict_below_percent, 50u);
   node.read_in_place = one_of<bool>(random, {false, true});
   node.write_at_home = one_of<bool>(random, {false, true, true});
   node.death_grace = std::chrono::milliseconds(200);
@@ -58,6 +60,7 @@ Plan draw(std::uint64_t seed, const Wishes& wishes) {
   workload.hot_words = std::uint32_t(4 + random.below(20));
   workload.hot_lines = std::uint32_t(1 + random.below(4));
   workload.blobs = std::uint32_t(1 + random.below(8));
+  workload.larger = one_of<std::uint32_t>(random, {0, 0, 0, 1, 2});
   workload.locked = std::uint32_t(1 + random.below(6));
   workload.cold_lines = one_of<std::uint32_t>(random, {4, 40, 150, 400});
   workload.think_ns = one_of<std::uint32_t>(random, {50, 500, 5'000});
@@ -69,13 +72,14 @@ Plan draw(std::uint64_t seed, const Wishes& wishes) {
 std::string to_string(const Plan& plan) {
   const auto& [cluster, workload] = plan;
   std::string text = fmt::format(
-      "{} nodes of {} threads, lines of {} B, {}, {} outstanding writes, spin {} ns, yield {} us, read ahead {}, {}in "
+      "{} nodes of {} threads, lines of {} B ({}-fold in use), {}, {} outstanding writes, spin {} ns, yield {} us, "
+      "read ahead {}, {}in "
       "place, {}at home; network {} ns + up to {} ns, {} Gbit/s, data {}, {} echoes, {} ns per message; {} operations, "
       "{} words in {} lines, {} "
       "blobs, {} "
       "locked, "
       "{} cold lines, think {} ns",
-      cluster.nodes, workload.threads, cluster.node.line_bytes,
+      cluster.nodes, workload.threads, cluster.node.line_bytes, 1u << workload.larger,
       cluster.node.consistency == Consistency::kPso   ? "pso"
       : cluster.node.consistency == Consistency::kTso ? "tso"
                                                       : "sc",

@@ -48,7 +48,7 @@ std::string_view to_string(Act act) noexcept {
 Workload::Workload(Cluster& cluster, const WorkloadOptions& options)
     : cluster_(cluster),
       options_(options),
-      line_bytes_(cluster.options().node.line_bytes),
+      line_bytes_(cluster.options().node.line_bytes << options.larger),
       arrivals_(cluster.options().nodes, 0) {
   for (NodeId node = 0; node < cluster.options().nodes; ++node) {
     free_before_.push_back(cluster.network().segment(node).header().counters.memory_free_bytes.get());
@@ -97,12 +97,7 @@ void Workload::run_phase(bool last) {
 /// Nobody works any more: all must be as it should, and nothing may be left when all is given back.
 void Workload::finish_all() {
   check_counters();
-  for (NodeId node = 0; node < cluster_.options().nodes; ++node) {
-    cluster_.spawn(node, [this, node](Node& on) {
-      if (!on.free(arenas_[node]).ok()) throw Failure("an arena could not be freed");
-    });
-  }
-  cluster_.run();
+  give_arenas_back();
   cluster_.settle();
   audit();
   for (NodeId node = 0; node < cluster_.options().nodes; ++node) {
@@ -111,87 +106,6 @@ void Workload::finish_all() {
       throw Failure(fmt::format("node {} has {} bytes free in the end, and had {}", node, left, free_before_[node]));
     }
   }
-}
-
-Workload::Object Workload::make_object(GlobalAddress address, std::uint32_t bytes) const {
-  Object object;
-  object.address = address;
-  object.bytes = bytes;
-  for (std::uint32_t at = 0; at < bytes;) {
-    const GlobalAddress from = address + at;
-    const auto room = std::uint32_t(line_bytes_ - from.offset() % line_bytes_);
-    const std::uint32_t piece = std::min(room, bytes - at);
-    object.cells.emplace_back(from, piece, at);
-    at += piece;
-  }
-  return object;
-}
-
-/// Each node brings an arena; what is shared is spread over them.
-void Workload::lay_out() {
-  const NodeId nodes = cluster_.options().nodes;
-  const std::uint32_t cold = options_.cold_lines / nodes + 1;
-  const std::uint32_t lines = options_.hot_lines + 5 * (options_.blobs + options_.locked) + cold + 5;
-  arenas_.resize(nodes);
-  for (NodeId node = 0; node < nodes; ++node) {
-    cluster_.spawn(node, [this, node, lines](Node& on) {
-      arenas_[node] = on.allocate(std::uint64_t(lines) * line_bytes_, Placement::on(node)).value();
-      const Status status = on.register_atomic("add to all", [](std::span<std::byte> data, std::span<const std::byte>) {
-        for (std::size_t at = 0; at + 8 <= data.size(); at += 8) {
-          std::uint64_t word = 0;
-          std::memcpy(&word, data.data() + at, 8);
-          ++word;
-          std::memcpy(data.data() + at, &word, 8);
-        }
-      });
-      if (!status.ok()) throw Failure("a function could not be registered: " + status.to_string());
-    });
-  }
-  cluster_.run();
-  for (const GlobalAddress arena : arenas_) claim_range(arena, std::uint64_t(lines) * line_bytes_);
-  base::Random& random = cluster_.machine().random();
-  std::vector<std::uint64_t> next(nodes);  // line of the arena, from its first whole one on
-  const auto take_lines = [&](NodeId node, std::uint32_t count) {
-    const std::uint64_t first = (arenas_[node].bits() + line_bytes_ - 1) / line_bytes_ * line_bytes_;
-    next[node] += count;
-    return GlobalAddress(first + (next[node] - count) * line_bytes_);
-  };
-  std::vector<GlobalAddress> hot;
-  for (std::uint32_t i = 0; i < options_.hot_lines; ++i) hot.push_back(take_lines(NodeId(random.below(nodes)), 1));
-  for (std::uint32_t i = 0; i < options_.hot_words; ++i) {  // each in eight bytes of its own
-    const GlobalAddress place = hot[i % hot.size()] + i / hot.size() * 8 % line_bytes_;
-    if (i / hot.size() * 8 >= line_bytes_ - 48) break;
-    words_.push_back(make_object(place, std::uint32_t(1) << random.below(4)));
-  }
-  counters_.push_back(hot[0] + (line_bytes_ - 8));
-  counters_.push_back(take_lines(NodeId(random.below(nodes)), 1));
-  counted_.assign(counters_.size(), 0);
-  counts_found_.resize(counters_.size());
-  triples_.push_back(hot.back() + (line_bytes_ - 32));
-  // Two operators in a line that is used otherwise too, and in one of their own.
-  for (const GlobalAddress line : {hot[0] + (line_bytes_ - 48), take_lines(NodeId(random.below(nodes)), 1)}) {
-    tallies_.push_back({line, false});
-    tallies_.push_back({line + 8, true});
-  }
-  for (std::uint32_t i = 0; i < options_.blobs; ++i) {
-    const auto bytes = std::uint32_t(1 + random.below(3 * line_bytes_));
-    blobs_.push_back(make_object(take_lines(NodeId(random.below(nodes)), 4) + random.below(line_bytes_), bytes));
-  }
-  for (std::uint32_t i = 0; i < options_.locked; ++i) {
-    const auto bytes = std::uint32_t(1 + random.below(2 * line_bytes_));
-    locked_.push_back(make_object(take_lines(NodeId(random.below(nodes)), 3) + random.below(line_bytes_), bytes));
-  }
-  for (NodeId node = 0; node < nodes; ++node) {
-    cold_starts_.push_back(std::uint32_t(cold_.size()));
-    for (std::uint32_t i = 0; i < cold; ++i) cold_.push_back(make_object(take_lines(node, 1), 8));
-  }
-  cold_starts_.push_back(std::uint32_t(cold_.size()));
-  cluster_.spawn(0, [this](Node& node) {
-    for (const Tally& tally : tallies_) {
-      if (tally.largest) node.write(tally.address, Tally::kLimit, Consistency::kSc).or_throw();
-    }
-  });
-  cluster_.run();
 }
 
 void Workload::work(Worker& worker, bool last) {

@@ -49,6 +49,7 @@ struct WorkloadOptions {
   std::uint32_t blobs = 6;
   std::uint32_t locked = 4;
   std::uint32_t cold_lines = 100;
+  std::uint32_t larger = 0;      // lines are 2^larger times as large as the heap's
   std::uint32_t think_ns = 500;  // between two operations, on the average
   std::array<std::uint32_t, kActs> weights{};
   std::uint64_t kill_after = 0;  // operations; 0: nobody dies
@@ -154,6 +155,8 @@ class Workload {
   void check_cells(Worker& worker, Object& object, std::span<const std::byte> found, Tick end);
   void take_lock(Worker& worker, Object& object, LockMode mode);
   void give_lock(Object& object, LockMode mode);
+  void set_arena_lines(std::uint32_t line_bytes);
+  void give_arenas_back();
   void claim_range(GlobalAddress address, std::uint64_t bytes);
   void check_counters();
 
@@ -167,6 +170,7 @@ class Workload {
   std::uint32_t line_bytes_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<GlobalAddress> arenas_;  // of each node
+  std::uint64_t arena_bytes_ = 0;
   std::vector<Object> words_;
   std::vector<Object> blobs_;
   std::vector<Object> locked_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "atoll/detail/hit.hpp"
 #include "atoll/detail/lab.hpp"
 #include "atoll/stats.hpp"
 
@@ -91,22 +92,33 @@ HomeIs home_of(Kind kind) noexcept {
   return HomeIs::kAnyone;
 }
 
+/// Are all lines of the message as large as it says? REQUIRES: they lie in their home's memory.
+bool lines_are_so_large(const Message& m, const Limits& limits) noexcept {
+  if (limits.larger == nullptr) return larger(m) == 0;
+  for (std::uint8_t i = 0; i < m.count; ++i) {
+    const GlobalAddress line = line_of(m, i, limits.line_bytes);
+    const std::uint8_t here = detail::load_shared(limits.larger[line.node()][line.offset() >> detail::kGrainShift]);
+    if ((here & detail::kLargerMask) != larger(m)) return false;
+  }
+  return true;
+}
+
 /// The two kinds that have no slots.
 const char* find_fault_of_write(const Message& m, const Limits& limits) noexcept {
   if (m.kind == Kind::kWriteHome) {
     const SmallWrite write = small_write(m);
     if (m.count != 1) return "more than one write";
     if (write.bytes == 0 || write.bytes > SmallWrite::kMaxBytes) return "a write of no or too many bytes";
-    return write.offset > limits.line_bytes || write.bytes > limits.line_bytes - write.offset
-               ? "a write beyond its line"
-               : nullptr;
+    const std::uint32_t line_bytes = limits.line_bytes << larger(m);
+    return write.offset > line_bytes || write.bytes > line_bytes - write.offset ? "a write beyond its line" : nullptr;
   }
   const GlobalAddress first(m.line);
   if (line_of(m, 0, limits.line_bytes) != first) return "the first line is not the first";
   for (std::uint8_t i = 0; i < m.count; ++i) {
     if (m.slots[i] >= limits.memory_bytes[first.node()] / limits.line_bytes) return "lines beyond the home's memory";
+    if (m.slots[i] % (1u << larger(m)) != 0) return "not the start of a line";
   }
-  return nullptr;
+  return lines_are_so_large(m, limits) ? nullptr : "lines of another size";
 }
 
 const char* find_fault(const Message& m, NodeId from, const Limits& limits) noexcept {
@@ -114,15 +126,17 @@ const char* find_fault(const Message& m, NodeId from, const Limits& limits) noex
   if (m.kind == Kind::kNone || m.kind >= Kind::kCount) return "no such kind";
   if (m.from != from) return "not from whom it says";
   if (m.requester >= limits.nodes) return "no such requester";
-  if ((m.flags & ~(kTry | kExclusive | kInUse)) != 0) return "unknown flags";
+  if ((m.flags & ~(kTry | kExclusive | kInUse | 0xf << kLargerShift)) != 0) return "unknown flags";
   if (!is_line_kind(m.kind)) return nullptr;
   if (m.count == 0 || m.count > kMaxRun) return "a run of no or too many lines";
   const GlobalAddress line(m.line);
   if (line.node() >= limits.nodes || line.kind() != GlobalAddress::Kind::kMemory) return "no such home";
-  if (line.offset() % limits.line_bytes != 0) return "not the start of a line";
+  const std::uint64_t line_bytes = std::uint64_t(limits.line_bytes) << larger(m);
+  if (line.offset() % line_bytes != 0) return "not the start of a line";
   const std::uint64_t memory = limits.memory_bytes[line.node()];
-  const std::uint64_t run = std::uint64_t(m.kind == Kind::kWritten ? 1 : m.count) * limits.line_bytes;
+  const std::uint64_t run = std::uint64_t(m.kind == Kind::kWritten ? 1 : m.count) * line_bytes;
   if (run > memory || line.offset() > memory - run) return "lines beyond the home's memory";
+  if (m.kind != Kind::kWritten && !lines_are_so_large(m, limits)) return "lines of another size";
   switch (home_of(m.kind)) {
     case HomeIs::kReceiver:
       if (line.node() != limits.self) return "sent to a node that is not the home";
@@ -144,7 +158,10 @@ const char* find_fault(const Message& m, NodeId from, const Limits& limits) noex
   const bool forward = m.kind == Kind::kForwardShared || m.kind == Kind::kForwardExclusive;
   if (forward && m.requester == limits.self) return "a forward of what is here";
   for (std::uint8_t i = 0; i < m.count; ++i) {
-    if (m.slots[i] >= limits.cache_slots[m.requester]) return "a slot that the requester does not have";
+    const std::uint32_t taken = 1u << larger(m);
+    const std::uint32_t slots = limits.cache_slots[m.requester];
+    if (taken > slots || m.slots[i] > slots - taken) return "a slot that the requester does not have";
+    if (m.slots[i] % taken != 0) return "a slot that such lines do not begin at";
   }
   return nullptr;
 }
@@ -162,12 +179,14 @@ bool continues(const Message& open, const Message& next, std::uint32_t line_byte
       open.argument != next.argument || open.requester != next.requester || open.count >= kMaxRun || next.count != 1) {
     return false;
   }
-  return next.kind == Kind::kWritten || next.line == open.line + std::uint64_t(open.count) * line_bytes;
+  return next.kind == Kind::kWritten ||
+         next.line == open.line + (std::uint64_t(open.count) * line_bytes << larger(open));
 }
 
 std::string to_string(const Message& m) {
   std::string text = fmt::format("{} {} from {}", to_string(m.kind), GlobalAddress(m.line).to_string(), m.from);
   if (m.count > 1) text += fmt::format(" ({} lines)", m.count);
+  if (is_line_kind(m.kind) && larger(m) != 0) text += fmt::format(" {}-fold", 1u << larger(m));
   if (m.requester != m.from) text += fmt::format(" for {}", m.requester);
   if ((m.flags & kTry) != 0) text += " try";
   return text;

@@ -11,7 +11,7 @@
 
 namespace atoll::wire {
 
-inline constexpr std::uint8_t kVersion = 2;
+inline constexpr std::uint8_t kVersion = 3;
 inline constexpr std::uint8_t kMaxRun = 8;          // lines that one message may name
 inline constexpr std::uint64_t kMaxOperator = 255;  // GetOperated's argument: which operator, from 1 on
 
@@ -19,7 +19,9 @@ enum Flags : std::uint8_t {
   kTry = 1,        // answer at once; a lock in the way means refusal
   kExclusive = 2,  // Data: the permission is to write (what was asked for, said again for readers of traces)
   kInUse = 4,      // Written: threads of the home have used the line since the last write from elsewhere
+  // The upper half is a number: the lines are 2^n times as large as those of the heap.
 };
+inline constexpr unsigned kLargerShift = 4;
 
 /// A message. Line kinds name `count` consecutive lines from `line` on and a slot for each; the others use
 /// `argument` and `slots` as their own pages in docs/protocol.md say. So do two of the line kinds, which need no slots:
@@ -38,6 +40,11 @@ struct Message {
   std::array<std::uint32_t, kMaxRun> slots{};  // where in the requester's cache each line goes
 };
 static_assert(sizeof(Message) == 64 && alignof(Message) == 8);
+
+/// log2 of how many times larger than the heap's the lines of a message are.
+[[nodiscard]] constexpr unsigned larger(const Message& message) noexcept {
+  return message.flags >> kLargerShift;
+}
 
 /// Does a message of this line kind name a slot for each line?
 [[nodiscard]] constexpr bool has_slots(Kind kind) noexcept {
@@ -58,11 +65,11 @@ struct SmallWrite {
 }
 static_assert(sizeof(Message::slots) == SmallWrite::kMaxBytes);
 
-/// The i-th line that a message of a line kind names.
+/// The i-th line that a message of a line kind names. `line_bytes`: of a line of the heap.
 [[nodiscard]] constexpr GlobalAddress line_of(const Message& message, std::uint32_t i,
                                               std::uint32_t line_bytes) noexcept {
   const GlobalAddress first(message.line);
-  if (message.kind != Kind::kWritten) return first + std::int64_t(i) * line_bytes;
+  if (message.kind != Kind::kWritten) return first + (std::int64_t(i) * line_bytes << larger(message));
   return GlobalAddress::make(first.node(), std::uint64_t(message.slots[i]) * line_bytes);
 }
 
@@ -71,9 +78,10 @@ struct Limits {
   NodeId nodes = 0;
   NodeId self = 0;
   std::uint32_t epoch = 0;
-  std::uint32_t line_bytes = 0;
+  std::uint32_t line_bytes = 0;                 // of a line of the heap
   const std::uint32_t* cache_slots = nullptr;   // per node
   const std::uint64_t* memory_bytes = nullptr;  // per node
+  const std::uint8_t* const* larger = nullptr;  // per node and grain of its memory; nullptr: all lines are the heap's
 };
 
 enum class Verdict : std::uint8_t { kGood, kStale, kMalformed };

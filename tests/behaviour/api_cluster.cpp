@@ -182,13 +182,14 @@ TEST_F(Cluster, AWorkingSetThatFitsTheCacheStaysThere) {
 }
 
 /// A scan over twice the cache, again and again: the least recently used line is always the next one needed. Who evicts
-/// by that rule never hits; who evicts at random, every fifth time.
+/// by that rule never hits; who evicts at random and uses about 60 % of the cache (see Options::evict_below_percent),
+/// every thirtieth time.
 TEST_F(Cluster, AWorkingSetThatDoesNotFitDoesNotThrash) {
   ATOLL_NEEDS_NODES(2);
   const std::uint64_t lines = node().stats().cache_lines * 2;
   const GlobalAddress base = node().allocate(lines * node().line_bytes(), Placement::on(next())).value();
   (void)hit_share(node(), base, lines, 30);
-  EXPECT_GT(hit_share(node(), base, lines, 20), 0.04);
+  EXPECT_GT(hit_share(node(), base, lines, 20), 0.01);
   EXPECT_TRUE(node().free(base).ok());
 }
 

@@ -75,7 +75,15 @@ inline Line* find_line(const LineTable& table, std::uint64_t address) noexcept {
   const std::uint64_t offset = address & GlobalAddress::kOffsetMask;
   if (node >= table.nodes || offset >= table.bytes[node]) [[unlikely]]
     return nullptr;
-  return table.lines[node] + (offset >> table.line_shift);
+  const unsigned larger = load_shared(table.larger[node][offset >> kGrainShift]) & kLargerMask;
+  return table.lines[node] + (offset >> table.line_shift >> larger << larger);
+}
+
+/// log2 of the bytes of the line that holds an address. REQUIRES: some node has such memory.
+inline std::uint32_t line_shift_at(const LineTable& table, std::uint64_t address) noexcept {
+  const std::uint64_t offset = address & GlobalAddress::kOffsetMask;
+  const std::uint8_t larger = load_shared(table.larger[address >> GlobalAddress::kNodeShift][offset >> kGrainShift]);
+  return table.line_shift + (larger & kLargerMask);
 }
 
 /// An array of hot words. The compiler is told where it stands but not the number, or it would add that to every index
@@ -125,11 +133,66 @@ inline bool read_hit(std::uint64_t address, T& value) noexcept {
   return true;
 }
 
+/// A load that stays in its place among others of its kind, and is nothing to the compiler but that: what it knows of
+/// other memory it goes on knowing, so that a loop of reads keeps the memo in registers. (An acquire load says that
+/// anything may have changed.) The processor does not reorder loads.
+template <typename Word>
+inline Word load_in_order(const Word& at) noexcept {
+#if defined(__x86_64__) && !defined(ATOLL_TSAN) && !defined(ATOLL_LAB)
+  Word word;
+  asm volatile("mov %1, %0" : "=r"(word) : "m"(at));
+  return word;
+#else
+  return load_shared(at);
+#endif
+}
+
+/// One element of an array, if it is among those of the line that this thread has read last. `index` is the element's
+/// number among all elements of all arrays that ever were (ArrayLayout::origin).
+///
+/// The memo stands for a line that was readable when it was made, after `told` was reset. As long as the thread was not
+/// told since that some line was taken away, it still is. Every slow path forgets it (ThreadRegistry::enter), and so
+/// does who resets `told`: what the thread itself has under way is seen as well.
+template <typename T>
+inline bool read_memo(std::uint64_t index, T& value) noexcept {
+  using Word = typename WordOf<sizeof(T)>::type;
+  const ThreadSlot& slot = t_slot;
+  const std::uint64_t at = index - slot.memo_first;
+  if (at >= slot.memo_count) [[unlikely]]
+    return false;
+  const Word word = load_in_order(*reinterpret_cast<const Word*>(slot.memo_bytes + at * sizeof(T)));
+  if (load_in_order(slot.told) != 0) [[unlikely]]
+    return false;
+  std::memcpy(static_cast<void*>(&value), &word, sizeof(T));
+  return true;
+}
+
+/// Makes the memo, if the line of `address` is readable here: `count` elements from `index` on, at `address` and behind
+/// it. REQUIRES: they lie in one line.
+inline bool make_memo(std::uint64_t index, std::uint64_t count, std::uint64_t address) noexcept {
+  ThreadSlot& slot = t_slot;
+  slot.memo_count = 0;
+  // An exchange: what is loaded after it is no older than what we are told from now on.
+  if (load_shared(slot.told) != 0) __atomic_exchange_n(&slot.told, 0, __ATOMIC_SEQ_CST);
+  const std::uint64_t word = word_index<1>(slot.read_limit, address);
+  if (word == kNoWord) return false;
+  const std::uint64_t distance = load_shared(hot_words<kHotReadsAt>()[word]);
+  if (distance == 0) return false;
+  slot.memo_first = index;
+  slot.memo_count = count;
+  slot.memo_bytes = reinterpret_cast<const std::byte*>(distance + address);
+  count_hits(slot, count);  // a guess: that each is read once
+  return true;
+}
+
 /// A read of any size: runs `copy(bytes)`; false when the line is not readable or went away meanwhile.
 template <typename Copy>
 inline bool read_line(ThreadSlot& slot, const Line& line, GlobalAddress address, Copy&& copy) noexcept {
   // An exchange: what is loaded after it is no older than what we are told from now on.
-  if (load_shared(slot.told) != 0) __atomic_exchange_n(&slot.told, 0, __ATOMIC_SEQ_CST);
+  if (load_shared(slot.told) != 0) {
+    slot.memo_count = 0;
+    __atomic_exchange_n(&slot.told, 0, __ATOMIC_SEQ_CST);
+  }
   if ((line.access.load(std::memory_order_acquire) & kReadable) == 0) return false;
   ATOLL_POINT();
   if (ATOLL_FAULT(told_reset_late)) slot.told = 0;

@@ -162,12 +162,22 @@ class HotLine {
 /// From an address to its line. The hot words of all nodes stand in two arrays that the address, shifted, is an index
 /// into; they are reserved once, and what no node has memory for reads as 0. Lines stand in an array for each home.
 struct LineTable {
-  HotWord* reads = nullptr;              // nullptr: there are none, for this is not the process's first node,
-  HotWord* writes = nullptr;             // or its lines are too small
-  Line* const* lines = nullptr;          // of each node
-  const std::uint64_t* bytes = nullptr;  // how much memory each node brought
+  HotWord* reads = nullptr;                     // nullptr: there are none, for this is not the process's first node,
+  HotWord* writes = nullptr;                    // or its lines are too small
+  Line* const* lines = nullptr;                 // of each node
+  const std::uint64_t* bytes = nullptr;         // how much memory each node brought
+  const std::uint8_t* const* larger = nullptr;  // of each node: how lines are there, for each grain of its memory
   std::uint64_t nodes = 0;
-  std::uint32_t line_shift = 0;  // log2 of the line's bytes
+  std::uint32_t line_shift = 0;  // log2 of the bytes of a line of the heap
+};
+
+/// Memory may have lines of another size than the heap's, 2^n times larger, in whole grains of it (see
+/// Runtime::open_region). Such a line uses the record of the first line of the heap that would stand in its place.
+inline constexpr unsigned kGrainShift = 16;
+inline constexpr std::uint32_t kGrainBytes = 1u << kGrainShift;
+enum Larger : std::uint8_t {
+  kLargerMask = 0x0f,    // n
+  kLargerClosed = 0x80,  // on its way from one size to another: nobody has a line of it, and nobody asks for one
 };
 
 /// Per-thread state that a hit touches. Where a process has several nodes (tests), the inlined hits are those of the
@@ -181,6 +191,10 @@ struct ThreadSlot {
   std::uint32_t told = 0;         // some line was taken away since this was last reset, which the slow path does
   std::uint64_t hits = 0;         // counted by this thread, read by others as a guess
   std::uint64_t hazard = 0;       // an address in the line that the thread is writing right now
+  // The elements of an array that this thread read last: see read_memo.
+  std::uint64_t memo_first = 0;
+  std::uint64_t memo_count = 0;
+  const std::byte* memo_bytes = nullptr;
 };
 extern constinit thread_local ThreadSlot t_slot __attribute__((tls_model("initial-exec")));
 

@@ -51,22 +51,22 @@ void ShmFabric::send(NodeId to, const wire::Message& message) {
   }
 }
 
-void ShmFabric::write_slot(NodeId to, std::uint32_t slot, const std::byte* line, bool one_of_many) {
+void ShmFabric::write_slot(NodeId to, std::uint32_t slot, std::span<const std::byte> line, bool one_of_many) {
   std::byte* const into = peers_[to].parts.cache + std::uint64_t(slot) * line_bytes_;
   if (one_of_many) {
-    streamed_ = base::stream_copy(into, line, line_bytes_) || streamed_;
+    streamed_ = base::stream_copy(into, line.data(), line.size()) || streamed_;
   } else {
-    base::racy_copy(into, line, line_bytes_);
+    base::racy_copy(into, line.data(), line.size());
   }
 }
 
-void ShmFabric::prefetch_slot(NodeId to, std::uint32_t slot) noexcept {
+void ShmFabric::prefetch_slot(NodeId to, std::uint32_t slot, std::uint32_t bytes) noexcept {
   const std::byte* at = peers_[to].parts.cache + std::uint64_t(slot) * line_bytes_;
-  for (std::uint32_t i = 0; i < line_bytes_; i += 64) __builtin_prefetch(at + i, 1);
+  for (std::uint32_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, 1);
 }
 
-void ShmFabric::write_home(NodeId to, std::uint64_t offset, const std::byte* line) {
-  base::racy_copy(peers_[to].parts.memory + offset, line, line_bytes_);
+void ShmFabric::write_home(NodeId to, std::uint64_t offset, std::span<const std::byte> line) {
+  base::racy_copy(peers_[to].parts.memory + offset, line.data(), line.size());
 }
 
 const std::byte* ShmFabric::read_slot(NodeId from, std::uint32_t slot) {

@@ -29,9 +29,9 @@ class ShmFabric final : public Fabric {
             metrics::Counters& counters);
 
   void send(NodeId to, const wire::Message& message) override;
-  void write_slot(NodeId to, std::uint32_t slot, const std::byte* line, bool one_of_many) override;
-  void prefetch_slot(NodeId to, std::uint32_t slot) noexcept override;
-  void write_home(NodeId to, std::uint64_t offset, const std::byte* line) override;
+  void write_slot(NodeId to, std::uint32_t slot, std::span<const std::byte> line, bool one_of_many) override;
+  void prefetch_slot(NodeId to, std::uint32_t slot, std::uint32_t bytes) noexcept override;
+  void write_home(NodeId to, std::uint64_t offset, std::span<const std::byte> line) override;
   [[nodiscard]] const std::byte* read_slot(NodeId from, std::uint32_t slot) override;
   void flush() override;
   [[nodiscard]] bool poll(wire::Message& message, NodeId& from) override;

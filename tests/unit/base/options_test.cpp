@@ -44,7 +44,7 @@ TEST(Options, ComeFromTheEnvironment) {
   const With memory("ATOLL_MEMORY", "1G"), cache("ATOLL_CACHE", "128K"), line("ATOLL_LINE", "4096"),
       consistency("ATOLL_CONSISTENCY", "sc"), writes("ATOLL_OUTSTANDING_WRITES", "7"), spin("ATOLL_SPIN_NS", "5"),
       yield("ATOLL_YIELD_US", "6"), ahead("ATOLL_READ_AHEAD", "0"), in_place("ATOLL_READ_IN_PLACE", "off"),
-      at_home("ATOLL_WRITE_AT_HOME", "off");
+      at_home("ATOLL_WRITE_AT_HOME", "off"), below("ATOLL_EVICT_BELOW", "10"), until("ATOLL_EVICT_UNTIL", "20");
   const Options options = Options::from_environment();
   EXPECT_EQ(options.memory_bytes, 1ull << 30);
   EXPECT_EQ(options.cache_bytes, 128u << 10);
@@ -56,11 +56,14 @@ TEST(Options, ComeFromTheEnvironment) {
   EXPECT_EQ(options.read_ahead_lines, 0u);
   EXPECT_FALSE(options.read_in_place);
   EXPECT_FALSE(options.write_at_home);
+  EXPECT_EQ(options.evict_below_percent, 10u);
+  EXPECT_EQ(options.evict_until_percent, 20u);
 }
 
 TEST(Options, BadValuesAreNamed) {
-  for (const char* name : {"ATOLL_MEMORY", "ATOLL_CACHE", "ATOLL_LINE", "ATOLL_OUTSTANDING_WRITES", "ATOLL_SPIN_NS",
-                           "ATOLL_YIELD_US", "ATOLL_READ_AHEAD", "ATOLL_READ_IN_PLACE", "ATOLL_WRITE_AT_HOME"}) {
+  for (const char* name :
+       {"ATOLL_MEMORY", "ATOLL_CACHE", "ATOLL_LINE", "ATOLL_OUTSTANDING_WRITES", "ATOLL_SPIN_NS", "ATOLL_YIELD_US",
+        "ATOLL_READ_AHEAD", "ATOLL_READ_IN_PLACE", "ATOLL_WRITE_AT_HOME", "ATOLL_EVICT_BELOW", "ATOLL_EVICT_UNTIL"}) {
     const With bad(name, "many");
     EXPECT_THAT(why_refused(), testing::HasSubstr(name));
     EXPECT_THAT(why_refused(), testing::HasSubstr("many"));

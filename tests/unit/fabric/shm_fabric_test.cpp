@@ -81,8 +81,8 @@ TEST_P(ShmFabricData, IsThereBeforeTheMessage) {
   const bool one_of_many = GetParam();
   alignas(64) std::array<std::byte, kLine> line;
   line.fill(std::byte(0x11));
-  fabric[0]->write_slot(1, 5, line.data(), one_of_many);
-  fabric[0]->write_home(1, 3 * kLine, line.data());
+  fabric[0]->write_slot(1, 5, line, one_of_many);
+  fabric[0]->write_home(1, 3 * kLine, line);
   fabric[0]->send(1, note(0));
   fabric[0]->flush();
   ASSERT_EQ(received().size(), 1u);

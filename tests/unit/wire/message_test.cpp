@@ -68,7 +68,7 @@ TEST(Judge, FindsEveryFault) {
   EXPECT_THAT(changed([](Message& m) { m.from = 0; }), HasSubstr("from"));
   EXPECT_THAT(fault_of(good(), 0), HasSubstr("from"));
   EXPECT_THAT(changed([](Message& m) { m.requester = 3; }), HasSubstr("requester"));
-  EXPECT_THAT(changed([](Message& m) { m.flags = 0x80; }), HasSubstr("flags"));
+  EXPECT_THAT(changed([](Message& m) { m.flags = 0x08; }), HasSubstr("flags"));
   EXPECT_THAT(changed([](Message& m) { m.count = 0; }), HasSubstr("run"));
   EXPECT_THAT(changed([](Message& m) { m.count = kMaxRun + 1; }), HasSubstr("run"));
   EXPECT_THAT(changed([](Message& m) { m.line = GlobalAddress::make(3, 4096).bits(); }), HasSubstr("home"));
@@ -95,6 +95,38 @@ TEST(Judge, FindsEveryFault) {
               }),
               HasSubstr("what is here"));
   EXPECT_EQ(changed([](Message& m) { m.slots[2] = kSlots[kFrom]; }), "");  // beyond the run: not looked at
+}
+
+TEST(Judge, LinesOfAnotherSize) {
+  // Node 1's second grain has lines that are four times as large.
+  static constexpr std::array<std::uint8_t, 48> kGrains = {0, 2, 2 | detail::kLargerClosed};
+  static constexpr std::array<const std::uint8_t*, 3> kLarger = {kGrains.data(), kGrains.data(), kGrains.data()};
+  Limits limits = kLimits;
+  limits.larger = kLarger.data();
+  const auto fault = [&](unsigned larger_by, std::uint64_t offset, std::uint32_t slot, std::uint8_t count = 1) {
+    Message m = good();
+    m.flags = std::uint8_t(larger_by << kLargerShift);
+    m.line = GlobalAddress::make(kSelf, offset).bits();
+    m.count = count;
+    m.slots = {slot, slot};
+    const char* why = nullptr;
+    (void)judge(m, kFrom, limits, &why);
+    return std::string(why == nullptr ? "" : why);
+  };
+  EXPECT_EQ(fault(0, 4096, 3), "");
+  EXPECT_EQ(fault(2, 65536, 4), "");
+  EXPECT_EQ(fault(2, 2 * 65536, 96), "");  // closed, but messages that are under way are still good
+  EXPECT_THAT(fault(0, 65536, 4), HasSubstr("another size"));
+  EXPECT_THAT(fault(2, 4096, 4), HasSubstr("another size"));
+  EXPECT_THAT(fault(0, 65536 - 512, 4, 2), HasSubstr("another size"));  // the second of the run
+  EXPECT_THAT(fault(2, 65536 + 512, 4), HasSubstr("start of a line"));
+  EXPECT_THAT(fault(2, 65536, 6), HasSubstr("begin at"));
+  EXPECT_THAT(fault(2, 65536, 100), HasSubstr("does not have"));
+  EXPECT_THAT(fault(15, 65536, 0), HasSubstr("start of a line"));
+  const char* why = nullptr;
+  Message m = good();
+  m.flags = 2 << kLargerShift;
+  EXPECT_EQ(judge(m, kFrom, kLimits, &why), Verdict::kMalformed) << "all lines are the heap's";
 }
 
 TEST(Judge, OperatorsAndTheirOperands) {
