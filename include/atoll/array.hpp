@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "atoll/node.hpp"
+#include "atoll/pin.hpp"
 
 namespace atoll {
 
@@ -22,7 +23,8 @@ namespace atoll {
 struct ArrayOptions {
   /// The first element of each node's part; the first is 0. Empty: even parts.
   std::vector<std::uint64_t> first = {};
-  /// Elements that even parts keep together.
+  /// Elements that travel between nodes together, and stay together in even parts. Rounded up so that a chunk's bytes
+  /// are a power of two, not less than a line of the heap; and down to what Node::largest_line_bytes allows.
   std::uint32_t chunk = 512;
   /// kTso: a `set` has taken effect when it returns. kSc: and no later access of the thread has begun. kPso: it takes
   /// effect later; `Node::fence` waits for it.
@@ -35,7 +37,8 @@ namespace detail {
 ///
 /// Thread-safety: immutable once it is made; making and freeing is done by one thread of each node, all nodes together.
 /// Invariants:
-///   1. An element that fits a line lies in one line. (So elements whose size does not divide the line's leave gaps.)
+///   1. A chunk is a line. An element that fits a line lies in one line. (So elements whose size does not divide the
+///      line's leave gaps.)
 ///   2. Node k has the elements from first[k] to first[k + 1].
 class ArrayLayout {
  public:
@@ -49,6 +52,11 @@ class ArrayLayout {
   [[nodiscard]] std::uint64_t size() const noexcept { return first_.back(); }
   [[nodiscard]] std::uint64_t first_of(NodeId node) const noexcept { return first_[node]; }
   [[nodiscard]] Consistency writes() const noexcept { return writes_; }
+  /// Elements of a chunk; the last of a part may have fewer.
+  [[nodiscard]] std::uint64_t chunk() const noexcept { return per_line_; }
+  /// The number of element 0 among the elements of all arrays of this process, those that are gone included. (There are
+  /// 2^40 for each of 2^24 arrays; then they begin anew.)
+  [[nodiscard]] std::uint64_t origin() const noexcept { return origin_; }
   /// REQUIRES: i < size().
   [[nodiscard]] NodeId owner_of(std::uint64_t i) const noexcept {
     if (per_node_ != 0) return NodeId(i / per_node_);
@@ -60,6 +68,25 @@ class ArrayLayout {
     const std::uint64_t at = i - first_[owner];
     const std::uint64_t offset = packed_ ? at * bytes_ : at / per_line_ * line_bytes_ + at % per_line_ * bytes_;
     return base_[owner] + std::int64_t(offset);
+  }
+  /// The elements of a chunk, which lie one behind the other.
+  struct Chunk {
+    GlobalAddress address;
+    std::uint64_t first = 0;
+    std::uint64_t count = 0;
+  };
+  /// The chunk that holds an element. REQUIRES: i < size().
+  [[nodiscard]] Chunk chunk_of(std::uint64_t i) const noexcept {
+    const NodeId owner = owner_of(i);
+    const std::uint64_t at = i - first_[owner];
+    const std::uint64_t first = i - at % per_line_;
+    return {address_of(first), first, std::min<std::uint64_t>(per_line_, first_[owner + 1u] - first)};
+  }
+  [[nodiscard]] detail::PinnedLine pin(std::uint64_t i, LockMode mode, Chunk& chunk) const noexcept;
+  /// Remembers the chunk of an element for read_memo, if it is readable here.
+  [[nodiscard]] bool remember(std::uint64_t i) const noexcept {
+    const Chunk chunk = chunk_of(i);
+    return make_memo(origin_ + chunk.first, chunk.count, chunk.address.bits());
   }
   /// How many elements from i on lie one behind the other, `most` at most. REQUIRES: i < size().
   [[nodiscard]] std::uint64_t run_at(std::uint64_t i, std::uint64_t most) const noexcept;
@@ -74,9 +101,17 @@ class ArrayLayout {
   [[nodiscard]] Status free() noexcept;
 
  private:
+  struct Row;
   void divide(std::uint64_t count, const ArrayOptions& options);
+  [[nodiscard]] bool in_region() const noexcept { return line_bytes_ != node_.line_bytes(); }
+  [[nodiscard]] std::uint64_t bytes_of(NodeId node) const noexcept;
+  [[nodiscard]] Status exchange(const Row& mine, std::vector<Row>& rows) noexcept;
+  [[nodiscard]] Status agree(const Status& mine) noexcept;
+  [[nodiscard]] Status set_lines(std::uint32_t line_bytes) noexcept;
 
   Node& node_;
+  GlobalAddress table_;  // a Row for each node, by which arrays are made
+  std::uint64_t origin_;
   std::uint32_t bytes_;
   std::uint32_t line_bytes_;
   std::uint32_t per_line_;
@@ -112,10 +147,12 @@ class Array {
 
   /// Throws Error, on every node alike.
   Array(Node& node, std::uint64_t count, const ArrayOptions& options = {})
-      : layout_(std::make_unique<detail::ArrayLayout>(node, count, sizeof(T), options)) {}
+      : layout_(std::make_unique<detail::ArrayLayout>(node, count, sizeof(T), options)), origin_(layout_->origin()) {}
 
   [[nodiscard]] std::uint64_t size() const noexcept { return layout_->size(); }
   [[nodiscard]] Node& node() const noexcept { return layout_->node(); }
+  /// Elements of a chunk, the unit in which they travel between nodes. Each part begins with a new one.
+  [[nodiscard]] std::uint64_t chunk() const noexcept { return layout_->chunk(); }
   /// The elements that are in this node's memory, and in another's.
   [[nodiscard]] std::uint64_t local_begin() const noexcept { return layout_->first_of(node().id()); }
   [[nodiscard]] std::uint64_t local_end() const noexcept { return layout_->first_of(NodeId(node().id() + 1)); }
@@ -127,9 +164,12 @@ class Array {
   [[nodiscard]] global_ptr<T> at(std::uint64_t i) const noexcept { return global_ptr<T>(layout_->address_of(i)); }
 
   [[nodiscard]] Result<T> get(std::uint64_t i) const noexcept {
-    if (i >= size()) [[unlikely]]
-      return layout_->check(i, 1);
-    return node().read(at(i));
+    if constexpr (detail::is_word<T>) {
+      T value;
+      if (detail::read_memo(origin_ + i, value)) [[likely]]
+        return value;
+    }
+    return get_slow(i);
   }
   Status set(std::uint64_t i, const T& value) const noexcept {
     if (i >= size()) [[unlikely]]
@@ -160,6 +200,45 @@ class Array {
     if (i >= size()) [[unlikely]]
       return layout_->check(i, 1);
     return node().apply(at(i), by, operand, Consistency::kPso);
+  }
+
+  // ---- pins: chunks as spans; see docs/arrays.md ----
+
+  /// The chunk that holds element i, to read.
+  [[nodiscard]] Pin<const T> pin_read(std::uint64_t i) const noexcept {
+    detail::ArrayLayout::Chunk chunk;
+    detail::PinnedLine line = layout_->pin(i, LockMode::kRead, chunk);
+    return {std::move(line), chunk.first, chunk.count};
+  }
+  /// To read and write, by this node alone.
+  [[nodiscard]] Pin<T> pin_write(std::uint64_t i) const noexcept {
+    detail::ArrayLayout::Chunk chunk;
+    detail::PinnedLine line = layout_->pin(i, LockMode::kWrite, chunk);
+    return {std::move(line), chunk.first, chunk.count};
+  }
+  /// To gather operands for.
+  template <typename Function>
+  [[nodiscard]] OperatePin<T, Function> pin_operate(std::uint64_t i, const Operator<T, Function>& by) const {
+    const Status status = layout_->check(i, 1);
+    const auto chunk = status.ok() ? layout_->chunk_of(i) : detail::ArrayLayout::Chunk{};
+    return {node(), chunk.address, chunk.first, chunk.count, by, by.identity(), status};
+  }
+  /// `f(first, span)` for the elements from `first` on, chunk by chunk: pinned to read; to write; to gather operands.
+  /// Ends with what fails first.
+  template <typename F>
+  Status read_chunks(std::uint64_t first, std::uint64_t count, F&& f) const {
+    return each_chunk(
+        first, count, [&](std::uint64_t i) { return pin_read(i); }, f);
+  }
+  template <typename F>
+  Status write_chunks(std::uint64_t first, std::uint64_t count, F&& f) const {
+    return each_chunk(
+        first, count, [&](std::uint64_t i) { return pin_write(i); }, f);
+  }
+  template <typename Function, typename F>
+  Status operate_chunks(std::uint64_t first, std::uint64_t count, const Operator<T, Function>& by, F&& f) const {
+    return each_chunk(
+        first, count, [&](std::uint64_t i) { return pin_operate(i, by); }, f);
   }
 
   // ---- all nodes together ----
@@ -194,6 +273,29 @@ class Array {
   [[nodiscard]] Iterator end() const noexcept { return Iterator(*layout_, size()); }
 
  private:
+  /// Not inlined, and told apart from the way that is: a loop of reads is small, and keeps what it knows in registers.
+  [[gnu::noinline, gnu::cold]] Result<T> get_slow(std::uint64_t i) const noexcept {
+    if (i >= size()) return layout_->check(i, 1);
+    const Result<T> value = node().read(at(i));
+    if constexpr (detail::is_word<T>) {
+      // After the read, which may have brought the chunk.
+      if (value.ok()) (void)layout_->remember(i);
+    }
+    return value;
+  }
+  template <typename MakePin, typename F>
+  Status each_chunk(std::uint64_t first, std::uint64_t count, MakePin&& make_pin, F&& f) const {
+    if (const Status status = layout_->check(first, count); !status.ok()) return status;
+    for (std::uint64_t i = first; i < first + count;) {
+      auto pin = make_pin(i);
+      if (!pin.ok()) return pin.status();
+      const std::uint64_t end = std::min(pin.end(), first + count);
+      f(i, pin.span().subspan(i - pin.first(), end - i));
+      i = end;
+      if (const Status status = pin.release(); !status.ok()) return status;
+    }
+    return {};
+  }
   static Status put(const detail::ArrayLayout& layout, std::uint64_t i, const T& value) noexcept {
     const GlobalAddress where = layout.address_of(i);
     // A write that hits has taken effect at once.
@@ -204,6 +306,7 @@ class Array {
   }
 
   std::unique_ptr<detail::ArrayLayout> layout_;
+  std::uint64_t origin_;  // the layout's: a read should not have to look it up
 };
 
 /// An element as something to read and assign.
@@ -211,7 +314,15 @@ template <Shareable T>
 class Array<T>::Reference {
  public:
   Reference(const Reference&) noexcept = default;
-  operator T() const { return layout_->node().template read<T>(layout_->address_of(i_)).value(); }
+  operator T() const {
+    if constexpr (detail::is_word<T>) {
+      T value;
+      if (detail::read_memo(layout_->origin() + i_, value)) return value;
+    }
+    const T value = layout_->node().template read<T>(layout_->address_of(i_)).value();
+    if constexpr (detail::is_word<T>) (void)layout_->remember(i_);
+    return value;
+  }
   const Reference& operator=(const T& value) const {
     put(*layout_, i_, value).or_throw();
     return *this;

@@ -16,6 +16,15 @@ template <typename T, typename Function = T (*)(T, T)>
 struct Operator {
   std::uint8_t number = 0;
   [[no_unique_address]] Function function{};
+  T own_identity{};  // of one that was registered
+
+  /// The operand that changes nothing.
+  [[nodiscard]] constexpr T identity() const noexcept {
+    if constexpr (std::is_pointer_v<Function>)
+      return own_identity;
+    else
+      return Function::template identity<T>;
+  }
 };
 
 namespace detail {

@@ -1,6 +1,8 @@
 // Making an array: who has which elements, and how all nodes come to know where they are.
 #include "atoll/array.hpp"
 
+#include <atomic>
+#include <bit>
 #include <exception>
 
 namespace atoll::detail {
@@ -8,21 +10,16 @@ namespace {
 
 constexpr const char* kTableName = "atoll.arrays";
 
-/// What a node tells the others when an array is made.
-struct Row {
-  std::uint64_t base = 0;   // of its part; null when that has no elements
-  std::uint64_t first = 0;  // of its elements
-  std::uint64_t end = 0;    // the first that is not its own any more
-  std::uint32_t bytes = 0;  // of an element
-  Errc code = Errc::kOk;    // what has failed
-};
+std::uint64_t next_origin() noexcept {
+  static std::atomic<std::uint64_t> made{0};
+  return made.fetch_add(1, std::memory_order_relaxed) << 40;
+}
 
-/// A row for each node, in node 0's memory; all arrays are made by it, one after the other.
-global_ptr<Row> table_of(Node& node) {
-  if (node.id() == 0 && !node.lookup(kTableName, std::chrono::milliseconds(0)).ok()) {
-    node.publish(kTableName, node.allocate<Row>(node.count(), Placement::local()).value().address()).or_throw();
-  }
-  return global_ptr<Row>(node.lookup(kTableName).value());
+/// A chunk's bytes: a power of two, with room for so many elements if that is possible.
+std::uint32_t line_for(const Node& node, std::uint32_t bytes, const ArrayOptions& options) noexcept {
+  const std::uint64_t wanted = std::uint64_t(options.chunk) * bytes;
+  const std::uint64_t line = std::bit_ceil(std::min<std::uint64_t>(wanted, node.largest_line_bytes()));
+  return std::max(node.line_bytes(), std::uint32_t(line));
 }
 
 Status check_options(NodeId nodes, std::uint64_t count, std::uint32_t bytes, const ArrayOptions& options) {
@@ -41,49 +38,114 @@ Status check_options(NodeId nodes, std::uint64_t count, std::uint32_t bytes, con
 
 }  // namespace
 
+/// What a node tells the others when an array is made.
+struct ArrayLayout::Row {
+  std::uint64_t base = 0;        // of its part; null when that has no elements
+  std::uint64_t first = 0;       // of its elements
+  std::uint64_t end = 0;         // the first that is not its own any more
+  std::uint32_t bytes = 0;       // of an element
+  std::uint32_t line_bytes = 0;  // of a chunk
+  Errc code = Errc::kOk;         // what has failed
+};
+
+/// Everybody says what it has, and nobody says the next thing before all have heard it.
+Status ArrayLayout::exchange(const Row& mine, std::vector<Row>& rows) noexcept {
+  const global_ptr<Row> table(table_);
+  if (const Status status = node_.write(table + node_.id(), mine, Consistency::kSc); !status.ok()) return status;
+  if (const Status status = node_.barrier(); !status.ok()) return status;
+  rows.resize(node_.count());
+  for (NodeId other = 0; other < node_.count(); ++other) {
+    const Result<Row> row = node_.read(table + other);
+    if (!row.ok()) return row.status();
+    rows[other] = *row;
+  }
+  return node_.barrier();
+}
+
+/// What has failed anywhere.
+Status ArrayLayout::agree(const Status& mine) noexcept {
+  Row row;
+  row.code = mine.code();
+  std::vector<Row> rows;
+  if (const Status status = exchange(row, rows); !status.ok()) return status;
+  if (!mine.ok()) return mine;
+  for (NodeId other = 0; other < node_.count(); ++other) {
+    if (rows[other].code != Errc::kOk) return {rows[other].code, "another node failed", other};
+  }
+  return {};
+}
+
+/// All nodes together: the chunks become lines of this size. See Node::open_region.
+Status ArrayLayout::set_lines(std::uint32_t line_bytes) noexcept {
+  const auto each = [&](auto&& change) {
+    Status status;
+    for (NodeId node = 0; node < node_.count() && status.ok(); ++node) {
+      if (base_[node]) status = change(node);
+    }
+    return agree(status);
+  };
+  const auto open = [&](NodeId node) { return node_.open_region(base_[node], bytes_of(node), line_bytes); };
+  Status status = each([&](NodeId node) { return node_.close_region(base_[node], bytes_of(node)); });
+  if (status.ok()) status = each([&](NodeId node) { return node == node_.id() ? open(node) : Status(); });
+  if (status.ok()) status = each([&](NodeId node) { return node == node_.id() ? Status() : open(node); });
+  return status;
+}
+
+/// Memory of a node's part.
+std::uint64_t ArrayLayout::bytes_of(NodeId node) const noexcept {
+  const std::uint64_t here = first_[node + 1u] - first_[node];
+  const std::uint64_t dense = packed_ ? here * bytes_ : (here + per_line_ - 1) / per_line_ * line_bytes_;
+  const std::uint64_t unit = in_region() ? kGrainBytes : line_bytes_;  // lines of its own
+  return (dense + unit - 1) / unit * unit;
+}
+
 ArrayLayout::ArrayLayout(Node& node, std::uint64_t count, std::uint32_t bytes, const ArrayOptions& options)
     : node_(node),
+      origin_(next_origin()),
       bytes_(bytes),
-      line_bytes_(node.line_bytes()),
+      line_bytes_(line_for(node, bytes, options)),
       per_line_(std::max(1u, line_bytes_ / bytes)),
       packed_(line_bytes_ % bytes == 0 || bytes > line_bytes_),
       writes_(options.writes),
       exceptions_(std::uncaught_exceptions()) {
-  const NodeId nodes = node.count();
-  const global_ptr<Row> table = table_of(node);
-  Status status = check_options(nodes, count, bytes, options);
+  if (node.id() == 0 && !node.lookup(kTableName, std::chrono::milliseconds(0)).ok()) {
+    node.publish(kTableName, node.allocate<Row>(node.count(), Placement::local()).value().address()).or_throw();
+  }
+  table_ = node.lookup(kTableName).value();
+  Status status = check_options(node.count(), count, bytes, options);
   if (status.ok()) divide(count, options);
   Row mine;
   mine.bytes = bytes;
+  mine.line_bytes = line_bytes_;
   if (status.ok()) {
     mine.first = first_[node.id()];
     mine.end = first_[node.id() + 1u];
   }
-  if (const std::uint64_t here = mine.end - mine.first; here > 0) {
-    const std::uint64_t dense = packed_ ? here * bytes_ : (here + per_line_ - 1) / per_line_ * line_bytes_;
-    const std::uint64_t needed = (dense + line_bytes_ - 1) / line_bytes_ * line_bytes_;  // lines of its own
-    const auto got = node.allocate(needed, Placement::local());
+  if (mine.end > mine.first) {
+    const std::uint64_t needed = bytes_of(node.id());
+    const auto got = in_region() ? node.allocate_region(needed) : node.allocate(needed, Placement::local());
     status = got.status();
     if (got.ok()) mine.base = got->bits();
   }
   mine.code = status.code();
-  // Everybody says what it has, and nobody begins with the next array before all have heard it.
-  node.write(table + node.id(), mine, Consistency::kSc).or_throw();
-  node.barrier().or_throw();
   std::vector<Row> rows;
-  for (NodeId other = 0; other < nodes; ++other) rows.push_back(node.read(table + other).value());
-  node.barrier().or_throw();
-  for (NodeId other = 0; other < nodes && status.ok(); ++other) {
+  exchange(mine, rows).or_throw();
+  for (NodeId other = 0; other < node.count() && status.ok(); ++other) {
     const Row& row = rows[other];
     if (row.code != Errc::kOk) {
       status = {row.code, "a node could not make its part of the array", other};
-    } else if (row.first != first_[other] || row.end != first_[other + 1u] || row.bytes != bytes) {
+    } else if (row.first != first_[other] || row.end != first_[other + 1u] || row.bytes != bytes ||
+               row.line_bytes != line_bytes_) {
       status = {Errc::kInvalidArgument, "the nodes do not make the same array", other};
     }
     base_.emplace_back(row.base);
   }
+  if (!status.ok()) {
+    if (mine.base != 0) (void)node.free(GlobalAddress(mine.base));
+  } else if (in_region()) {
+    status = set_lines(line_bytes_);  // if it fails, a node is gone: what lines are there nobody knows, so it is kept
+  }
   if (status.ok()) return;
-  if (mine.base != 0) (void)node.free(GlobalAddress(mine.base));
   freed_ = true;
   throw Error(status);
 }
@@ -109,8 +171,17 @@ Status ArrayLayout::free() noexcept {
   if (freed_) return {Errc::kNotAllocated, "the array was freed before"};
   if (const Status status = node_.barrier(); !status.ok()) return status;
   freed_ = true;
+  if (in_region()) {
+    if (const Status status = set_lines(node_.line_bytes()); !status.ok()) return status;
+  }
   const GlobalAddress mine = base_[node_.id()];
   return mine ? node_.free(mine) : Status();
+}
+
+PinnedLine ArrayLayout::pin(std::uint64_t i, LockMode mode, Chunk& chunk) const noexcept {
+  if (const Status status = check(i, 1); !status.ok()) return PinnedLine(status);
+  chunk = chunk_of(i);
+  return PinnedLine(node_, chunk.address, chunk.count * bytes_, mode);
 }
 
 std::uint64_t ArrayLayout::run_at(std::uint64_t i, std::uint64_t most) const noexcept {

@@ -1,6 +1,7 @@
 // Arrays that all nodes make together.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <numeric>
 #include <vector>
 
@@ -107,8 +108,8 @@ TYPED_TEST(ArraysOf, ElementsOfAnySize) {
   this->meet();
   for (std::uint64_t i = 0; i < elements; ++i) {
     ASSERT_EQ(array.get(i).value(), blob<kBytes>(i)) << i;
-    const std::uint64_t line = node.line_bytes();
-    if (kBytes <= line) {
+    const std::uint64_t line = std::bit_ceil(array.chunk() * kBytes);
+    if (kBytes <= node.largest_line_bytes()) {
       ASSERT_EQ(array.at(i).address().offset() / line, (array.at(i).address().offset() + kBytes - 1) / line);
     }
   }
@@ -179,6 +180,170 @@ TEST_F(Arrays, ASetHasTakenEffectWhenItReturns) {
   }
   meet();
   EXPECT_EQ(stale, 0);
+}
+
+TEST_F(Arrays, HaveChunksOfTheirOwn) {
+  const auto chunk_of = [&](std::uint32_t chunk) {
+    return Array<std::uint64_t>(node(), 10'000, {.chunk = chunk}).chunk();
+  };
+  const std::uint64_t least = node().line_bytes() / 8, most = node().largest_line_bytes() / 8;
+  EXPECT_EQ(chunk_of(512), std::min<std::uint64_t>(512, most));
+  EXPECT_EQ(chunk_of(1), least);
+  EXPECT_EQ(chunk_of(300), std::min<std::uint64_t>(512, most));  // a power of two of bytes
+  EXPECT_EQ(chunk_of(1 << 30), most);
+  struct Odd {
+    std::uint32_t words[3];
+  };
+  const Array<Odd> odd(node(), 3000, {.chunk = 100});
+  EXPECT_EQ(odd.chunk(), std::clamp<std::uint64_t>(2048, least * 8, most * 8) / 12);
+  for (std::uint64_t i = id(); i < odd.size(); i += count()) {
+    ASSERT_TRUE(odd.set(i, {{std::uint32_t(i), std::uint32_t(i + 1), std::uint32_t(i + 2)}}).ok());
+  }
+  meet();
+  for (std::uint64_t i = 0; i < odd.size(); ++i) {
+    const Odd found = odd.get(i).value();
+    ASSERT_EQ(found.words[0], i);
+    ASSERT_EQ(found.words[2], i + 2);
+  }
+}
+
+/// The memory of arrays with other chunks, and of the heap, is used again and again.
+TEST_F(Arrays, OfOtherChunksUseTheSameMemory) {
+  const std::uint64_t before = node().stats().memory_free_bytes;
+  meet();
+  for (const std::uint32_t chunk : {512u, 64u, 2048u, 512u, 128u}) {
+    const Array<std::uint64_t> array(node(), 100'000, {.chunk = chunk});
+    for (std::uint64_t i = id(); i < array.size(); i += 101) ASSERT_EQ(array.get(i).value(), 0u);
+    meet();
+    for (std::uint64_t i = id(); i < array.size(); i += count()) ASSERT_TRUE(array.set(i, i + chunk).ok());
+    meet();
+    for (std::uint64_t i = id(); i < array.size(); i += 7) ASSERT_EQ(array.get(i).value(), i + chunk);
+  }
+  meet();
+  EXPECT_EQ(node().stats().memory_free_bytes, before);
+}
+
+TEST_F(Arrays, ReadsOfOneThreadSeeWhatOthersWrite) {
+  const Array<std::uint64_t> array(node(), 2048, {.chunk = 64});
+  for (std::uint64_t round = 1; round <= 20; ++round) {
+    // All have read the whole array, and remember where it was.
+    for (std::uint64_t i = 0; i < array.size(); ++i) ASSERT_EQ(array.get(i).value(), round == 1 ? 0 : i + round - 1);
+    meet();
+    for (std::uint64_t i = id(); i < array.size(); i += count()) ASSERT_TRUE(array.set(i, i + round).ok());
+    ASSERT_EQ(array.get(id()).value(), id() + round) << "its own";
+    meet();
+  }
+}
+
+/// Two arrays, of which the second is made where the first was.
+TEST_F(Arrays, AreNotMistakenForThoseThatWereThere) {
+  for (std::uint64_t round = 0; round < 10; ++round) {
+    const Array<std::uint64_t> array(node(), 512u * count());
+    for (std::uint64_t i = 0; i < array.size(); ++i) ASSERT_EQ(array.get(i).value(), 0u);
+    meet();
+    for (std::uint64_t i = array.local_begin(); i < array.local_end(); ++i) ASSERT_TRUE(array.set(i, round + 1).ok());
+    meet();
+    ASSERT_EQ(array.get(0).value(), round + 1);
+  }
+}
+
+class Pins : public Together {};
+
+TEST_F(Pins, AreSpansOverChunks) {
+  const Array<std::uint64_t> array(node(), 3000);
+  for (std::uint64_t i = array.local_begin(); i < array.local_end();) {
+    auto pin = array.pin_write(i);
+    ASSERT_TRUE(pin.ok()) << pin.status().to_string();
+    EXPECT_EQ(pin.first(), i);
+    std::iota(pin.span().begin(), pin.span().end(), i);
+    i = pin.end();
+  }
+  meet();
+  std::uint64_t sum = 0;
+  ASSERT_TRUE(array
+                  .read_chunks(10, 2900,
+                               [&](std::uint64_t first, std::span<const std::uint64_t> span) {
+                                 EXPECT_EQ(span.front(), first);
+                                 sum = std::accumulate(span.begin(), span.end(), sum);
+                               })
+                  .ok());
+  EXPECT_EQ(sum, 2900u * 10 + 2900ull * 2899 / 2);
+  const auto here = array.pin_read(700);
+  EXPECT_LE(here.first(), 700u);
+  EXPECT_GT(here.end(), 700u);
+  EXPECT_EQ(here.span()[700 - here.first()], 700u);
+  meet();  // all nodes have pinned the same chunk: who reads does not keep others from reading
+  EXPECT_EQ(array.pin_read(3000).status().code(), Errc::kBadAddress);
+  EXPECT_TRUE(array.pin_write(3000).span().empty());
+}
+
+/// All nodes change one chunk, each alone with it while it does.
+TEST_F(Pins, ForWritingExcludeOthers) {
+  const Array<std::uint64_t> array(node(), 512);
+  for (int round = 0; round < 50; ++round) {
+    const auto pin = array.pin_write(0);
+    ASSERT_TRUE(pin.ok());
+    for (std::uint64_t& element : pin.span()) ++element;
+  }
+  meet();
+  for (std::uint64_t i = 0; i < array.chunk(); i += 7) EXPECT_EQ(array.get(i).value(), 50u * count());
+}
+
+TEST_F(Pins, GatherOperands) {
+  const Array<double> array(node(), 2000);
+  ASSERT_TRUE(array
+                  .operate_chunks(0, 2000, op::add<double>,
+                                  [&](std::uint64_t first, std::span<double> operands) {
+                                    for (std::size_t k = 0; k < operands.size(); ++k) operands[k] += double(first + k);
+                                  })
+                  .ok());
+  {
+    auto pin = array.pin_operate(3, op::add<double>);
+    ASSERT_TRUE(pin.ok());
+    pin.span()[3 - pin.first()] += 0.5;
+  }
+  meet();
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    ASSERT_EQ(array.get(i).value(), count() * (double(i) + (i == 3 ? 0.5 : 0))) << i;
+  }
+  const auto least = node().register_op<std::int64_t>("least", INT64_MAX,
+                                                      [](std::int64_t a, std::int64_t b) { return std::min(a, b); });
+  ASSERT_TRUE(least.ok());
+  const Array<std::int64_t> marks(node(), 100);
+  ASSERT_TRUE(marks
+                  .operate_chunks(0, 100, *least,
+                                  [&](std::uint64_t first, std::span<std::int64_t> operands) {
+                                    for (std::size_t k = 0; k < operands.size(); ++k)
+                                      operands[k] = std::min(operands[k], -std::int64_t(first + k) * (id() + 1));
+                                  })
+                  .ok());
+  meet();
+  for (std::uint64_t i = 0; i < 100; ++i) ASSERT_EQ(marks.get(i).value(), -std::int64_t(i) * count());
+}
+
+/// More pins than the cache has room for: an error, and all goes on when some end.
+TEST_F(Pins, TooManyAreRefused) {
+  if (count() == 1) GTEST_SKIP() << "a node's own chunks need no cache";
+  const std::uint64_t line = node().largest_line_bytes();
+  const std::uint64_t room = node().stats().cache_lines * node().line_bytes() / line;
+  const std::uint64_t each = line / 8;
+  ArrayOptions options{.chunk = std::uint32_t(each)};
+  for (NodeId k = 0; k < count(); ++k) options.first.push_back(k == 0 ? 0 : (room + 8) * each);  // all on node 0
+  const Array<std::uint64_t> array(node(), (room + 8) * each, options);
+  meet();
+  if (id() == 1) {
+    std::vector<Pin<const std::uint64_t>> pins;
+    Status status;
+    for (std::uint64_t i = 0; i < array.size() && status.ok(); i += each) {
+      pins.push_back(array.pin_read(i));
+      status = pins.back().status();
+    }
+    EXPECT_EQ(status.code(), Errc::kCacheFull) << status.to_string() << " after " << pins.size() << " of " << room;
+    EXPECT_LE(pins.size(), room + 1);
+    pins.clear();
+    EXPECT_TRUE(array.pin_read(array.size() - 1).ok());
+  }
+  meet();
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ PREAMBLE = """// Made from the documentation by tests/docs/extract.py.
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <numeric>
 #include <shared_mutex>
 #include <span>
 #include <stdexcept>
