@@ -193,10 +193,10 @@ class Array {
     return layout_->prefetch(first, count);
   }
 
-  /// Combines an operand with an element; see docs/operators.md.
+  /// Combines an operand with an element, of up to 256 bytes and not larger than a line; see docs/operators.md.
   template <typename Function>
   Status apply(std::uint64_t i, const Operator<T, Function>& by,
-               const std::type_identity_t<T>& operand) const noexcept requires AtomicWord<T> {
+               const std::type_identity_t<T>& operand) const noexcept requires Combinable<T> {
     if (i >= size()) [[unlikely]]
       return layout_->check(i, 1);
     return node().apply(at(i), by, operand, Consistency::kPso);

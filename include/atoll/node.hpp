@@ -43,6 +43,11 @@ concept Shareable = std::is_trivially_copyable_v<T> && std::is_default_construct
 template <typename T>
 concept AtomicWord = Shareable<T> &&(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
 
+/// What operators work on. Words, as above, are combined by the processor's own atomics; others under a lock of their
+/// line.
+template <typename T>
+concept Combinable = Shareable<T> && sizeof(T) <= kMaxOperandBytes;
+
 /// Where an allocation should go.
 struct Placement {
   enum class Where : std::uint8_t { kAny, kLocal, kRemote, kNode, kNear };
@@ -173,17 +178,18 @@ class Node {
   Status atomic(GlobalAddress address, std::uint32_t size, std::string_view name,
                 std::span<const std::byte> args) noexcept;
 
-  // ---- operators: what many nodes do to the same words at once (docs/operators.md) ----
+  // ---- operators: what many nodes do to the same values at once (docs/operators.md) ----
 
-  /// Combines `operand` with the value at `p`, aligned to its type. Like a write it is done in the background when the
-  /// line is not here for it, and `fence` waits for it; unlike one it needs no other node's leave while all that nodes
-  /// do to the line is to apply the same operator.
-  template <AtomicWord T, typename Function>
+  /// Combines `operand` with the value at `p`, whose distance from the beginning of its line is a multiple of its size.
+  /// Like a write it is done in the background when the line is not here for it, and `fence` waits for it; unlike one
+  /// it needs no other node's leave while all that nodes do to the line is to apply the same operator.
+  template <Combinable T, typename Function>
   Status apply(global_ptr<T> p, const Operator<T, Function>& by, std::type_identity_t<T> operand,
                Consistency consistency = Consistency::kDefault) noexcept;
   /// An operator of one's own: `function` is associative and commutative, `identity` is an operand that changes
-  /// nothing. Register it under the same name on every node before any node applies it.
-  template <AtomicWord T>
+  /// nothing. The function must not throw, wait, or call into Atoll. Register it under the same name on every node
+  /// before any node applies it.
+  template <Combinable T>
   Result<Operator<T>> register_op(std::string_view name, std::type_identity_t<T> identity, T (*function)(T, T));
 
   // ---- order and exclusion ----
@@ -229,6 +235,12 @@ class Node {
   Result<std::uint8_t> register_operator(std::string_view name, std::uint8_t bytes, std::uint64_t identity,
                                          std::uint64_t (*combine)(AnyFunction, std::uint64_t, std::uint64_t),
                                          AnyFunction function);
+  // The same for values that are no words.
+  Status apply_wide(GlobalAddress address, std::uint8_t number, const void* operand, std::size_t bytes,
+                    Consistency consistency) noexcept;
+  Result<std::uint8_t> register_wide_operator(std::string_view name, const void* identity, std::size_t bytes,
+                                              void (*combine)(AnyFunction, std::byte*, const std::byte*),
+                                              AnyFunction function);
 
   std::unique_ptr<runtime::Runtime> runtime_;
   const detail::LineTable* table_ = nullptr;  // the runtime's, for inlined hits; an empty one where there are none
@@ -312,21 +324,37 @@ Result<T> Node::compare_exchange(global_ptr<T> p, std::type_identity_t<T> expect
   return detail::from_word<T>(*got);
 }
 
-template <AtomicWord T, typename Function>
+template <Combinable T, typename Function>
 inline Status Node::apply(global_ptr<T> p, const Operator<T, Function>& by, std::type_identity_t<T> operand,
                           Consistency consistency) noexcept {
-  if (consistency <= Consistency::kPso && detail::operate_hit(*table_, p.address().bits(), by, operand)) [[likely]]
-    return {};
-  return apply_slow(p.address(), by.number, sizeof(T), detail::to_word(operand), consistency);
+  if constexpr (detail::is_word<T>) {
+    if (consistency <= Consistency::kPso && detail::operate_hit(*table_, p.address().bits(), by, operand)) [[likely]]
+      return {};
+    return apply_slow(p.address(), by.number, sizeof(T), detail::to_word(operand), consistency);
+  } else {
+    return apply_wide(p.address(), by.number, &operand, sizeof(T), consistency);
+  }
 }
 
-template <AtomicWord T>
+template <Combinable T>
 Result<Operator<T>> Node::register_op(std::string_view name, std::type_identity_t<T> identity, T (*function)(T, T)) {
-  const auto combine = [](AnyFunction any, std::uint64_t a, std::uint64_t b) {
-    return detail::to_word(reinterpret_cast<T (*)(T, T)>(any)(detail::from_word<T>(a), detail::from_word<T>(b)));
-  };
-  const auto number =
-      register_operator(name, sizeof(T), detail::to_word(identity), combine, reinterpret_cast<AnyFunction>(function));
+  const auto any = reinterpret_cast<AnyFunction>(function);
+  Result<std::uint8_t> number{Errc::kInvalidArgument, ""};
+  if constexpr (detail::is_word<T>) {
+    const auto combine = [](AnyFunction own, std::uint64_t a, std::uint64_t b) {
+      return detail::to_word(reinterpret_cast<T (*)(T, T)>(own)(detail::from_word<T>(a), detail::from_word<T>(b)));
+    };
+    number = register_operator(name, sizeof(T), detail::to_word(identity), combine, any);
+  } else {
+    const auto combine = [](AnyFunction own, std::byte* value, const std::byte* operand) {
+      T a, b;
+      std::memcpy(static_cast<void*>(&a), value, sizeof(T));
+      std::memcpy(static_cast<void*>(&b), operand, sizeof(T));
+      const T result = reinterpret_cast<T (*)(T, T)>(own)(a, b);
+      std::memcpy(value, &result, sizeof(T));
+    };
+    number = register_wide_operator(name, &identity, sizeof(T), combine, any);
+  }
   if (!number.ok()) return number.status();
   return Operator<T>{*number, function, identity};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -10,6 +11,9 @@
 #include "atoll/detail/hit.hpp"
 
 namespace atoll {
+
+/// The largest value that an operator may work on.
+inline constexpr std::size_t kMaxOperandBytes = 256;
 
 /// An operator on values of type T. The same number means the same on every node.
 template <typename T, typename Function = T (*)(T, T)>

@@ -47,6 +47,8 @@ namespace atoll::lab {
   X(operator_not_compared, "operands are combined by another operator than the line's")                 \
   X(operands_not_cleared, "operands are combined with what stood in the slot before")                   \
   X(operands_dropped, "the home does not take the operands that are returned to it")                    \
+  X(wide_operand_torn, "wide operands are combined by several threads at once")                         \
+  X(wide_merge_not_alone, "the home takes wide operands while its threads combine theirs")              \
   X(fence_does_not_wait, "a fence returns while writes are under way")                                  \
   X(atomic_before_writes, "an atomic does not wait for the thread's writes")                            \
   X(tso_does_not_wait, "a TSO write returns before it is done")                                         \

@@ -235,12 +235,7 @@ void Runtime::perform(const LineRef& ref, coherence::Op& op) {
         while (!copy_out(*ref.line, bytes, task.buffer, task.bytes)) ATOLL_GIVE_WAY();
       }
       break;
-    case Action::kOperate: {
-      std::uint64_t operand = 0;
-      std::memcpy(&operand, task.buffer, task.bytes);
-      operators_.find(task.operation)->apply(bytes, operand);
-      break;
-    }
+    case Action::kOperate: combine(ref.home(), *ref.line, *operators_.find(task.operation), bytes, task.buffer); break;
     case Action::kCopyIn: write_bytes(*ref.line, bytes, task.buffer, task.address, task.bytes); break;
     case Action::kAdd:
     case Action::kExchange:

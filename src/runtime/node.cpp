@@ -90,13 +90,25 @@ Status Node::atomic(GlobalAddress address, std::uint32_t size, std::string_view 
 
 Status Node::apply_slow(GlobalAddress address, std::uint8_t number, std::size_t bytes, std::uint64_t operand,
                         Consistency consistency) noexcept {
-  return runtime_->apply(address, number, bytes, operand, consistency);
+  return runtime_->apply(address, number, reinterpret_cast<const std::byte*>(&operand), bytes, consistency);
+}
+Status Node::apply_wide(GlobalAddress address, std::uint8_t number, const void* operand, std::size_t bytes,
+                        Consistency consistency) noexcept {
+  return runtime_->apply(address, number, static_cast<const std::byte*>(operand), bytes, consistency);
 }
 Result<std::uint8_t> Node::register_operator(std::string_view name, std::uint8_t bytes, std::uint64_t identity,
                                              std::uint64_t (*combine)(AnyFunction, std::uint64_t, std::uint64_t),
                                              AnyFunction function) {
   if (function == nullptr) return {Errc::kInvalidArgument, "an operator needs a function"};
   return runtime_->register_operator(name, {bytes, identity, combine, function});
+}
+Result<std::uint8_t> Node::register_wide_operator(std::string_view name, const void* identity, std::size_t bytes,
+                                                  void (*combine)(AnyFunction, std::byte*, const std::byte*),
+                                                  AnyFunction function) {
+  if (function == nullptr) return {Errc::kInvalidArgument, "an operator needs a function"};
+  const auto* const first = static_cast<const std::byte*>(identity);
+  return runtime_->register_operator(
+      name, {std::uint16_t(bytes), 0, nullptr, function, combine, std::vector<std::byte>(first, first + bytes)});
 }
 
 Status Node::fence() noexcept {

@@ -2,6 +2,9 @@
 
 #include <cstring>
 #include <limits>
+#include <utility>
+
+#include "runtime/bytes.hpp"
 
 namespace atoll::runtime {
 namespace {
@@ -21,7 +24,7 @@ std::uint64_t word_of(T value) noexcept {
 
 /// Runs `use(Word*)` with the type of word that has so many bytes.
 template <typename Use>
-void with_word(std::uint8_t bytes, Use&& use) {
+void with_word(std::uint16_t bytes, Use&& use) {
   switch (bytes) {
     case 1: return use(std::uint8_t{});
     case 2: return use(std::uint16_t{});
@@ -62,7 +65,20 @@ void OperatorInfo::apply(std::byte* at, std::uint64_t operand) const noexcept {
   });
 }
 
+void OperatorInfo::apply_wide(std::byte* at, const std::byte* operand) const noexcept {
+  std::array<std::byte, kMaxOperandBytes> value;
+  copy_bytes(value.data(), at, bytes);
+  combine_wide(function, value.data(), operand);
+  copy_bytes(at, value.data(), bytes);
+}
+
 void OperatorInfo::clear(std::byte* slot, std::uint32_t line_bytes) const noexcept {
+  if (is_wide()) {
+    for (std::uint32_t at = 0; at + bytes <= line_bytes; at += bytes) {
+      base::racy_copy(slot + at, wide_identity.data(), bytes);
+    }
+    return;
+  }
   with_word(bytes, [&]<typename Word>(Word) {
     for (std::uint32_t at = 0; at < line_bytes; at += sizeof(Word)) {
       __atomic_store_n(reinterpret_cast<Word*>(slot + at), Word(identity), __ATOMIC_RELAXED);
@@ -70,7 +86,17 @@ void OperatorInfo::clear(std::byte* slot, std::uint32_t line_bytes) const noexce
   });
 }
 
+void OperatorInfo::merge_wide(std::byte* line, const std::byte* operands, std::uint32_t line_bytes) const noexcept {
+  std::array<std::byte, kMaxOperandBytes> operand;
+  for (std::uint32_t at = 0; at + bytes <= line_bytes; at += bytes) {
+    base::racy_copy(operand.data(), operands + at, bytes);
+    // Padding may make an identity look like something else. It is still an operand that changes nothing.
+    if (std::memcmp(operand.data(), wide_identity.data(), bytes) != 0) apply_wide(line + at, operand.data());
+  }
+}
+
 void OperatorInfo::merge(std::byte* line, const std::byte* operands, std::uint32_t line_bytes) const noexcept {
+  if (is_wide()) return merge_wide(line, operands, line_bytes);
   with_word(bytes, [&]<typename Word>(Word) {
     for (std::uint32_t at = 0; at < line_bytes; at += sizeof(Word)) {
       const Word operand = __atomic_load_n(reinterpret_cast<const Word*>(operands + at), __ATOMIC_RELAXED);
@@ -95,7 +121,7 @@ Operators::Operators() noexcept {
   all(detail::OperatorFunctions{});
 }
 
-Result<std::uint8_t> Operators::add(std::string_view name, const OperatorInfo& info) {
+Result<std::uint8_t> Operators::add(std::string_view name, OperatorInfo info) {
   if (name.empty()) return {Errc::kInvalidArgument, "an operator needs a name"};
   constexpr unsigned kOwn = 256 - detail::kFirstOwnOperator;
   const auto number = std::uint8_t(detail::kFirstOwnOperator + hash(name) % kOwn);
@@ -104,7 +130,7 @@ Result<std::uint8_t> Operators::add(std::string_view name, const OperatorInfo& i
   if (!entry.state.compare_exchange_strong(free, 1, std::memory_order_acquire)) {
     return {Errc::kAlreadyExists, "an operator of this name is registered, or one whose name has the same number"};
   }
-  entry.info = info;
+  entry.info = std::move(info);
   entry.state.store(2, std::memory_order_release);
   return number;
 }

@@ -85,8 +85,8 @@ class Runtime final : private coherence::Env {
   Status atomic(GlobalAddress address, std::uint32_t bytes, std::string_view name, std::span<const std::byte> args);
   Status fence();
   // operate.cpp
-  Result<std::uint8_t> register_operator(std::string_view name, const OperatorInfo& info);
-  Status apply(GlobalAddress address, std::uint8_t number, std::size_t bytes, std::uint64_t operand,
+  Result<std::uint8_t> register_operator(std::string_view name, OperatorInfo info);
+  Status apply(GlobalAddress address, std::uint8_t number, const std::byte* operand, std::size_t bytes,
                Consistency consistency);
   // locks.cpp
   Status lock(GlobalAddress address, std::uint64_t bytes, LockMode mode, bool is_try);
@@ -208,6 +208,10 @@ class Runtime final : private coherence::Env {
   [[nodiscard]] bool is_all_here(GlobalAddress first, std::uint64_t bytes) ATOLL_REQUIRES(mutex_);
   void take_from_threads(GlobalAddress first, std::uint64_t bytes) ATOLL_REQUIRES(mutex_);
 
+  // ---- operate.cpp ----
+  void combine(NodeId home, detail::Line& line, const OperatorInfo& info, std::byte* at,
+               const std::byte* operand) noexcept;
+
   // ---- locks.cpp ----
   Status lock_line(ThreadState& thread, GlobalAddress line, LockMode mode, bool is_try);
   Status lock_range(ThreadState& thread, GlobalAddress address, std::uint64_t bytes, LockMode mode, bool is_try);
@@ -246,6 +250,7 @@ class Runtime final : private coherence::Env {
   wire::Limits limits_;
   metrics::Counters* counters_ = nullptr;
   Operators operators_;
+  OperandLocks operand_locks_;
 
   base::Mutex mutex_;
   coherence::Protocol protocol_ ATOLL_GUARDED_BY(mutex_){*this};

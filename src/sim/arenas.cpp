@@ -27,7 +27,7 @@ Workload::Object Workload::make_object(GlobalAddress address, std::uint32_t byte
 void Workload::lay_out() {
   const NodeId nodes = cluster_.options().nodes;
   const std::uint32_t cold = options_.cold_lines / nodes + 1;
-  const std::uint32_t lines = options_.hot_lines + 5 * (options_.blobs + options_.locked) + cold + 5;
+  const std::uint32_t lines = options_.hot_lines + 5 * (options_.blobs + options_.locked) + cold + 6;
   arenas_.resize(nodes);
   for (NodeId node = 0; node < nodes; ++node) {
     cluster_.spawn(node, [this, node, lines](Node& on) {
@@ -43,6 +43,7 @@ void Workload::lay_out() {
         }
       });
       if (!status.ok()) throw Failure("a function could not be registered: " + status.to_string());
+      register_operators(on);
     });
   }
   cluster_.run();
@@ -68,11 +69,7 @@ void Workload::lay_out() {
   counted_.assign(counters_.size(), 0);
   counts_found_.resize(counters_.size());
   triples_.push_back(hot.back() + (line_bytes_ - 32));
-  // Two operators in a line that is used otherwise too, and in one of their own.
-  for (const GlobalAddress line : {hot[0] + (line_bytes_ - 48), take_lines(NodeId(random.below(nodes)), 1)}) {
-    tallies_.push_back({line, false});
-    tallies_.push_back({line + 8, true});
-  }
+  const GlobalAddress tallies = take_lines(NodeId(random.below(nodes)), 1);
   for (std::uint32_t i = 0; i < options_.blobs; ++i) {
     const auto bytes = std::uint32_t(1 + random.below(3 * line_bytes_));
     blobs_.push_back(make_object(take_lines(NodeId(random.below(nodes)), 4) + random.below(line_bytes_), bytes));
@@ -86,12 +83,7 @@ void Workload::lay_out() {
     for (std::uint32_t i = 0; i < cold; ++i) cold_.push_back(make_object(take_lines(node, 1), 8));
   }
   cold_starts_.push_back(std::uint32_t(cold_.size()));
-  cluster_.spawn(0, [this](Node& node) {
-    for (const Tally& tally : tallies_) {
-      if (tally.largest) node.write(tally.address, Tally::kLimit, Consistency::kSc).or_throw();
-    }
-  });
-  cluster_.run();
+  lay_out_tallies(hot[0] + (line_bytes_ - 48), tallies, take_lines(NodeId(random.below(nodes)), 1));
 }
 
 /// All nodes together change the lines of all arenas, as those who make arrays do.

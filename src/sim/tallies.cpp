@@ -1,21 +1,78 @@
 // Operands that all nodes combine, and what may be seen of them.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "sim/workload.hpp"
 
 namespace atoll::sim {
+namespace {
+
+constexpr std::uint64_t kMaxAddend = 5;  // what is added to a tally at once
+
+}  // namespace
+
+void Workload::register_operators(Node& node) {
+  const auto both = [](Wide a, Wide b) { return Wide{a.sum + b.sum, std::min(a.least, b.least), a.twice + b.twice}; };
+  combine_wide_ = node.register_op<Wide>("three words", {0, ~std::uint64_t{0}, 0}, both).value();
+}
+
+/// Two operators in a line that is used otherwise too, three in one of their own, and one that has a line for itself.
+void Workload::lay_out_tallies(GlobalAddress beside, GlobalAddress own, GlobalAddress wide) {
+  for (const GlobalAddress line : {beside, own}) {
+    tallies_.push_back({line, Tally::Kind::kSum});
+    tallies_.push_back({line + 8, Tally::Kind::kLargest});
+  }
+  for (const GlobalAddress at : {own + sizeof(Wide), wide, wide + sizeof(Wide)}) {
+    tallies_.push_back({at, Tally::Kind::kWide});
+  }
+  cluster_.spawn(0, [this](Node& node) {
+    for (const Tally& tally : tallies_) {
+      switch (tally.kind) {
+        case Tally::Kind::kSum: break;
+        case Tally::Kind::kLargest: node.write(tally.address, Tally::kLimit, Consistency::kSc).or_throw(); break;
+        case Tally::Kind::kWide: node.write(tally.address, Wide{0, Tally::kLimit, 0}, Consistency::kSc).or_throw();
+      }
+    }
+  });
+  cluster_.run();
+}
+
+Status Workload::combine(Node& node, const Tally& tally, std::uint64_t operand, Consistency consistency) const {
+  const global_ptr<std::uint64_t> word(tally.address);
+  switch (tally.kind) {
+    case Tally::Kind::kSum: return node.apply(word, op::add<std::uint64_t>, operand, consistency);
+    case Tally::Kind::kLargest: return node.apply(word, op::min<std::uint64_t>, Tally::kLimit - operand, consistency);
+    case Tally::Kind::kWide: break;
+  }
+  const Wide wide{operand, Tally::kLimit - operand, 2 * operand};
+  return node.apply(global_ptr<Wide>(tally.address), combine_wide_, wide, consistency);
+}
+
+/// What a tally has come to.
+Result<std::uint64_t> Workload::value_of(Node& node, const Tally& tally) {
+  if (tally.kind != Tally::Kind::kWide) {
+    const auto found = node.read<std::uint64_t>(tally.address);
+    if (!found.ok() || tally.kind == Tally::Kind::kSum) return found;
+    return Tally::kLimit - *found;
+  }
+  const auto found = node.read<Wide>(tally.address);
+  if (!found.ok()) return found.status();
+  if (found->twice != 2 * found->sum || found->least > Tally::kLimit || found->least < Tally::kLimit - kMaxAddend) {
+    throw Failure(fmt::format("a wide tally is torn: {} {} {}", found->sum, found->least, found->twice), tally.address);
+  }
+  return found->sum;
+}
 
 void Workload::apply(Worker& worker) {
   const std::size_t which = worker.random.below(tallies_.size());
   Tally& tally = tallies_[which];
-  const std::uint64_t operand = tally.largest ? stamps_ + worker.random.below(100) : 1 + worker.random.below(5);
+  const bool largest = tally.kind == Tally::Kind::kLargest;
+  const std::uint64_t operand = largest ? stamps_ + worker.random.below(100) : 1 + worker.random.below(kMaxAddend);
   const Consistency consistency = any_consistency(worker);
   tally.begun = tally.combine(tally.begun, operand);
   begin(worker, "apply", tally.address);
-  const global_ptr<std::uint64_t> at(tally.address);
-  const Status status = tally.largest
-                            ? worker.node->apply(at, op::min<std::uint64_t>, Tally::kLimit - operand, consistency)
-                            : worker.node->apply(at, op::add<std::uint64_t>, operand, consistency);
+  const Status status = combine(*worker.node, tally, operand, consistency);
   const bool waited =
       (consistency == Consistency::kDefault ? cluster_.options().node.consistency : consistency) != Consistency::kPso;
   if (!end(worker, status)) return;  // it may be done, or not
@@ -33,9 +90,9 @@ void Workload::read_tally(Worker& worker) {
   }
   least = std::max(least, tally.seen);
   begin(worker, "read of a tally", tally.address);
-  const auto found = worker.node->read<std::uint64_t>(tally.address);
+  const auto found = value_of(*worker.node, tally);
   if (!end(worker, found.status())) return;
-  const std::uint64_t value = tally.value_of(*found);
+  const std::uint64_t value = *found;
   if (value < least || value > tally.begun) {
     throw Failure(fmt::format("a tally is {}, and should be from {} to {}", value, least, tally.begun), tally.address);
   }
@@ -53,10 +110,10 @@ void Workload::check_counters() {
       }
     }
     for (const Tally& tally : tallies_) {
-      const auto found = node.read<std::uint64_t>(tally.address);
-      if (!found.ok() || tally.value_of(*found) != tally.begun) {
+      const auto found = value_of(node, tally);
+      if (!found.ok() || *found != tally.begun) {
         throw Failure(fmt::format("a tally is {} in the end, and should be {}",
-                                  found.ok() ? std::to_string(tally.value_of(*found)) : "unreadable", tally.begun),
+                                  found.ok() ? std::to_string(*found) : "unreadable", tally.begun),
                       tally.address);
       }
     }

@@ -84,20 +84,26 @@ class Workload {
     Object* object;
     std::uint64_t stamp;
   };
+  /// Three words that are combined together: `twice` is always twice the sum, and `least` the smallest operand's.
+  struct Wide {
+    std::uint64_t sum = 0;
+    std::uint64_t least = 0;
+    std::uint64_t twice = 0;
+  };
   /// A word that operands are combined with: all of them add, or all are for the largest. It never gets smaller. (The
   /// largest is kept as the smallest distance from a limit: the identity of that is all ones, that of sums all zeroes,
-  /// so that it shows when a slot begins with the wrong one.)
+  /// so that it shows when a slot begins with the wrong one.) Or a wide value, whose sum is what counts.
   struct Tally {
+    enum class Kind : std::uint8_t { kSum, kLargest, kWide };
     GlobalAddress address;
-    bool largest = false;
+    Kind kind = Kind::kSum;
     std::uint64_t begun = 0;  // all operands so far combined, the most that it can be
     std::uint64_t known = 0;  // those that are known to be done
     std::uint64_t seen = 0;   // what somebody has read
 
     static constexpr std::uint64_t kLimit = std::uint64_t{1} << 60;
-    [[nodiscard]] std::uint64_t value_of(std::uint64_t word) const noexcept { return largest ? kLimit - word : word; }
     [[nodiscard]] std::uint64_t combine(std::uint64_t a, std::uint64_t b) const noexcept {
-      return largest ? std::max(a, b) : a + b;
+      return kind == Kind::kLargest ? std::max(a, b) : a + b;
     }
     void done(std::uint64_t operand) noexcept { known = combine(known, operand); }
   };
@@ -122,6 +128,8 @@ class Workload {
   };
 
   void lay_out();
+  void lay_out_tallies(GlobalAddress beside, GlobalAddress own, GlobalAddress wide);
+  void register_operators(Node& node);
   void audit();
   void run_phase(bool last);
   void finish_all();
@@ -139,6 +147,8 @@ class Workload {
   void call_function(Worker& worker);
   void fence(Worker& worker);
   void apply(Worker& worker);
+  [[nodiscard]] Status combine(Node& node, const Tally& tally, std::uint64_t operand, Consistency consistency) const;
+  [[nodiscard]] static Result<std::uint64_t> value_of(Node& node, const Tally& tally);
   void read_tally(Worker& worker);
   void peek(Worker& worker);
   void use_locked(Worker& worker, LockMode mode, bool is_try);
@@ -180,6 +190,7 @@ class Workload {
   std::vector<std::uint64_t> counted_;
   std::vector<std::set<std::uint64_t>> counts_found_;  // by additions: each value at most once
   std::vector<Tally> tallies_;
+  Operator<Wide> combine_wide_;
   std::vector<GlobalAddress> triples_;                // three words that a function adds to together
   std::map<std::uint64_t, std::uint64_t> allocated_;  // begin and end of what was given out
   std::vector<std::uint64_t> free_before_;

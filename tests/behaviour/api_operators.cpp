@@ -1,4 +1,5 @@
 // Operators: what all nodes combine at once.
+#include <array>
 #include <thread>
 #include <vector>
 
@@ -90,6 +91,72 @@ TEST_F(Operators, OfOnesOwn) {
     for (int i = 0; i < 100; ++i) expected = std::uint32_t(std::uint64_t(expected) * (3u + 2u * node) % 65'537);
   }
   EXPECT_EQ(node().read(product).value(), expected);
+}
+
+/// Mean and spread of what all nodes have measured, in one value.
+struct Moments {
+  double sum = 0;
+  double squares = 0;
+  std::uint64_t count = 0;
+};
+
+TEST_F(Operators, OfWideValues) {
+  const auto by = node().register_op<Moments>("moments", {}, [](Moments a, Moments b) {
+    return Moments{a.sum + b.sum, a.squares + b.squares, a.count + b.count};
+  });
+  ASSERT_TRUE(by.ok());
+  // More than the cache holds: some leave by eviction, some when they are read.
+  const std::uint64_t size = 2 * node().stats().cache_lines * (node().line_bytes() / sizeof(Moments));
+  const Array<Moments> moments(node(), size, {.chunk = 64});
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      base::Random random(2 * id() + t);
+      for (int i = 0; i < 5000; ++i) {
+        const std::uint64_t at = i % 2 == 0 ? random.below(100) : random.below(size);
+        ASSERT_TRUE(moments.apply(at, *by, {3, 9, 1}).ok());
+        if (i % 50 == 0) {
+          const Moments found = moments.get(at).value();
+          ASSERT_TRUE(found.sum == 3.0 * double(found.count) && found.squares == 9.0 * double(found.count));
+        }
+      }
+      ASSERT_TRUE(node().fence().ok());
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  meet();
+  std::uint64_t here = 0;
+  for (std::uint64_t i = moments.local_begin(); i < moments.local_end(); ++i) {
+    const Moments found = moments.get(i).value();
+    ASSERT_EQ(found.sum, 3.0 * double(found.count));
+    here += found.count;
+  }
+  const auto total = shared_objects<std::uint64_t>(1, 0);
+  ASSERT_TRUE(node().apply(total, op::add<std::uint64_t>, here).ok());
+  meet();
+  EXPECT_EQ(node().read(total).value(), 10'000u * count());
+}
+
+/// Sizes that do not divide a line's: the values lie at multiples of their size from the beginning of each line.
+TEST_F(Operators, OfValuesThatLeaveGaps) {
+  using Three = std::array<std::uint32_t, 3>;
+  const auto by = node().register_op<Three>("three sums", {}, [](Three a, Three b) {
+    return Three{a[0] + b[0], a[1] + b[1], a[2] + b[2]};
+  });
+  ASSERT_TRUE(by.ok());
+  const Array<Three> sums(node(), 1000, {.chunk = 50});
+  for (std::uint32_t i = 0; i < 3000; ++i) ASSERT_TRUE(sums.apply(i * 7 % 1000, *by, {1, 10, i}).ok());
+  meet();
+  for (std::uint32_t i = 0; i < 3000; i += 101) {
+    const std::uint32_t first = i % 1000;  // those that met in one element
+    const Three expected = {3u * count(), 30u * count(), (3 * first + 3000) * count()};
+    ASSERT_EQ(sums.get(i * 7 % 1000).value(), expected);
+  }
+  const GlobalAddress heap = shared_bytes(2 * node().line_bytes());
+  EXPECT_EQ(node().apply(global_ptr<Three>(heap + 4), *by, {}).code(), Errc::kInvalidArgument);
+  const std::int64_t last = node().line_bytes() / 12 * 12;
+  EXPECT_EQ(node().apply(global_ptr<Three>(heap + last), *by, {}).code(), Errc::kInvalidArgument);
+  EXPECT_TRUE(node().apply(global_ptr<Three>(heap + (last - 12)), *by, {}).ok());
 }
 
 }  // namespace

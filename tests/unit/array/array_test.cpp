@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -34,6 +35,24 @@ TEST(Array, PartsAreFilledByManyThreadsAndReadByAll) {
     }
     node.barrier().or_throw();
     for (std::uint64_t i = 0; i < array.size(); ++i) ASSERT_EQ(array.get(i).value(), i + (i % 5 == 0 ? 30 : 0));
+  });
+}
+
+/// Elements of 12 bytes: 42 to a line, and 8 bytes left over.
+TEST(Array, ElementsThatAreNoWordsAreCombined) {
+  using Three = std::array<std::uint32_t, 3>;
+  LocalCluster cluster(3);
+  on_all(cluster, 3, [](Node& node) {
+    const auto add = node.register_op<Three>("add", {}, [](Three a, Three b) {
+      return Three{a[0] + b[0], a[1] + b[1], a[2] + b[2]};
+    });
+    const Array<Three> array(node, 500, {.chunk = 50});
+    for (std::uint32_t i = 0; i < 2000; ++i) ASSERT_TRUE(array.apply(i % 500, *add, {1, i, 2 * i}).ok());
+    node.barrier().or_throw();
+    for (std::uint32_t i = 0; i < 500; ++i) {
+      const std::uint32_t sum = 3 * (4 * i + 3000);
+      ASSERT_EQ(array.get(i).value(), (Three{12, sum, 2 * sum})) << i;
+    }
   });
 }
 

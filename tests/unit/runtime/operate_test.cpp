@@ -4,51 +4,23 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <thread>
 #include <vector>
 
 #include "base/random.hpp"
-#include "support/local_cluster.hpp"
+#include "unit/runtime/operating.hpp"
 #include "wire/kinds.hpp"
 
 namespace atoll {
 namespace {
 
-using test::LocalCluster;
 using wire::Kind;
 
-class Operate : public testing::Test {
+class Operate : public test::Operating {
  protected:
   static constexpr std::int64_t kLine = 64;  // words
 
-  LocalCluster cluster{3};
-  Node& home = cluster[1];
   global_ptr<std::uint64_t> words = home.allocate<std::uint64_t>(256 * kLine).value();
 
-  /// In threads that have never been another node's: see "Several nodes in one process" in docs/memory-model.md.
-  template <typename F>
-  void on_all(int threads, F f) {
-    std::vector<std::thread> running;
-    for (NodeId node = 0; node < 3; ++node) {
-      for (int t = 0; t < threads; ++t) {
-        running.emplace_back([this, f, node, t] {
-          f(cluster[node], node, t);
-          EXPECT_TRUE(cluster[node].fence().ok());
-        });
-      }
-    }
-    for (std::thread& thread : running) thread.join();
-  }
-  template <typename F>
-  static void in_thread(F f) {
-    std::thread(f).join();
-  }
-  template <typename T>
-  [[nodiscard]] static T read(Node& node, global_ptr<T> at) {
-    T value{};
-    in_thread([&] { value = node.read(at).value(); });
-    return value;
-  }
   [[nodiscard]] static std::uint64_t sent(Node& node, Kind kind) {
     return node.stats().sent_by_kind[std::size_t(kind)];
   }
