@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/check.hpp"
 #include "runtime/bytes.hpp"
 
 namespace atoll::runtime {
@@ -122,6 +123,7 @@ Operators::Operators() noexcept {
 }
 
 Result<std::uint8_t> Operators::add(std::string_view name, OperatorInfo info) {
+  ATOLL_CHECK(info.bytes != 0 && info.bytes <= kMaxOperandBytes);
   if (name.empty()) return {Errc::kInvalidArgument, "an operator needs a name"};
   constexpr unsigned kOwn = 256 - detail::kFirstOwnOperator;
   const auto number = std::uint8_t(detail::kFirstOwnOperator + hash(name) % kOwn);

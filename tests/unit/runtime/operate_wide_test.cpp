@@ -94,7 +94,7 @@ TYPED_TEST(OperateOnWide, OperandsOfAllThreadsOfAllNodesAddUp) {
 TYPED_TEST(OperateOnWide, EvictionLosesNoOperand) {
   using T = TypeParam;
   const auto add = this->template register_add<T>();
-  constexpr std::uint64_t kPerLine = this->kLineBytes / sizeof(T), kValues = 256 * kPerLine;
+  constexpr std::uint64_t kPerLine = TestFixture::kLineBytes / sizeof(T), kValues = 256 * kPerLine;
   for (int round = 0; round < 2; ++round) {
     this->on_all(1, [&](Node& node, NodeId, int) {
       for (std::uint64_t i = 0; i < 512; ++i) {
