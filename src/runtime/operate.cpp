@@ -13,7 +13,7 @@ using detail::Line;
 namespace {
 
 /// Is this a place where a value of the operator can be?
-Status check_place(const OperatorInfo& info, std::uint64_t at, std::uint32_t line_bytes) noexcept {
+Status check_place(const OperatorInfo& info, std::uint64_t at, std::uint64_t line_bytes) noexcept {
   if (!info.is_wide()) {
     if (at % info.bytes == 0) return {};
     return {Errc::kInvalidArgument, "an operand's address must be aligned to its size"};
@@ -60,8 +60,10 @@ Status Runtime::apply(GlobalAddress address, std::uint8_t number, const std::byt
   const OperatorInfo* const info = operators_.find(number);
   if (info == nullptr) return {Errc::kNotFound, "no such operator is registered here"};
   if (info->bytes != bytes) return {Errc::kInvalidArgument, "the operator is for values of another size"};
-  const std::uint64_t place = address.offset() & (options_.line_bytes - 1);
-  if (const Status status = check_place(*info, place, options_.line_bytes); !status.ok()) return status;
+  const std::uint64_t line_bytes = line_bytes_at(address);
+  if (const Status status = check_place(*info, address.offset() & (line_bytes - 1), line_bytes); !status.ok()) {
+    return status;
+  }
   ThreadState& thread = threads_.current();
   if (consistency == Consistency::kDefault) consistency = options_.consistency;
   if (consistency != Consistency::kPso) {  // not before what this thread wrote with less order
