@@ -3,192 +3,196 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "atoll/atoll.hpp"
-#include "bench/native.hpp"
+#include "bench/array_cases.hpp"
 #include "cluster/job.hpp"
 
 namespace atoll::bench {
 namespace {
 
 constexpr const char* kSuite = "array";
-constexpr NodeId kCounters = 4;               // nodes that count together
-constexpr std::uint64_t kSeqWords = 1 << 17;  // 1 MiB: what is compared is the operation, not the memory behind it
-constexpr std::uint64_t kZipfWords = 1 << 20;
-constexpr double kZipfSkew = 0.99;
-constexpr std::size_t kDraws = 1 << 16;
 
+/// A row of the table, and the case that it comes with.
+struct Row {
+  std::string_view of;
+  CaseInfo info;
+};
+constexpr Bar kNoBar{};
+constexpr const char* kLoop = "native loop";
+constexpr const char* kNoReadAhead = "no read-ahead";
 /// The bars are those of the project's requirements; docs/benchmarks.md explains them.
-constexpr CaseInfo kCases[] = {
-    {"apply_seq", "ns", "std::atomic_ref", false, {Bar::Side::kAtMost, 1.5}},
-    {"apply_vs_lock", "Mops/s", "lock, read, write", true, {Bar::Side::kAtLeast, 30}},
-    {"apply_vs_atomic", "Mops/s", "fetch_add", true, {Bar::Side::kAtLeast, 5}},
+constexpr Row kRows[] = {
+    {"get_seq", {"get_seq", "ns", kLoop, false, {Bar::Side::kAtMost, 1.5}}},
+    {"get_seq", {"get_seq_local", "ns", kLoop, false, {Bar::Side::kAtMost, 1.5}}},
+    {"get_seq", {"get_seq_cached", "ns", kLoop, false, {Bar::Side::kAtMost, 1.5}}},
+    {"set_seq", {"set_seq", "ns", kLoop, false, {Bar::Side::kAtMost, 2}}},
+    {"set_seq", {"set_seq_local", "ns", kLoop, false, {Bar::Side::kAtMost, 2}}},
+    {"set_seq", {"set_seq_owned", "ns", kLoop, false, {Bar::Side::kAtMost, 2}}},
+    {"pin_sum", {"pin_sum", "ns", "vectorised loop", false, {Bar::Side::kAtMost, 1.1}}},
+    {"pin_sum", {"pin_sum_few", "ns", "vectorised loop", false, kNoBar}},
+    {"get_random", {"get_random", "ns", kLoop, false, {Bar::Side::kAtMost, 1.7}}},
+    {"get_random", {"get_random_cached", "ns", kLoop, false, {Bar::Side::kAtMost, 1.7}}},
+    {"refcount_seq", {"refcount_seq", "ns", kLoop, false, kNoBar}},
+    {"refcount_random", {"refcount_random", "ns", kLoop, false, kNoBar}},
+    {"get_seq_cold", {"get_seq_cold", "ns", kLoop, false, {Bar::Side::kAtMost, 5}}},
+    {"get_seq_cold", {"get_seq_cold_asked", "ns", kLoop, false, kNoBar}},
+    {"prefetch_gain", {"prefetch_gain", "Mops/s", kNoReadAhead, true, {Bar::Side::kAtLeast, 3}}},
+    {"prefetch_gain", {"prefetch_gain_in_place", "Mops/s", kNoReadAhead, true, kNoBar}},
+    {"get_random_cold", {"get_random_cold", "Mops/s", kNoReadAhead, true, {Bar::Side::kAtLeast, 0.95}}},
+    {"get_random_cold", {"get_random_cold_in_place", "Mops/s", kNoReadAhead, true, kNoBar}},
+    {"threads", {"threads", "Mops/s", "1 thread", true, {Bar::Side::kAtLeast, 1.8}}},
+    {"threads", {"threads_native", "Mops/s", "1 thread", true, kNoBar}},
+    {"apply_seq", {"apply_seq", "ns", "std::atomic_ref", false, {Bar::Side::kAtMost, 1.5}}},
+    {"apply_vs_lock", {"apply_vs_lock", "Mops/s", "lock, read, write", true, {Bar::Side::kAtLeast, 30}}},
+    {"apply_vs_atomic", {"apply_vs_atomic", "Mops/s", "fetch_add", true, {Bar::Side::kAtLeast, 5}}},
 };
 
-/// Places that follow Zipf's law, drawn beforehand: what is measured is the operation.
-std::vector<std::uint32_t> zipf_places(std::uint64_t words, std::uint64_t seed) {
-  std::vector<double> sums(words);
-  double sum = 0;
-  for (std::uint64_t i = 0; i < words; ++i) sums[i] = sum += std::pow(double(i + 1), -kZipfSkew);
-  Lcg random(seed);
-  std::vector<std::uint32_t> places(kDraws);
-  for (std::uint32_t& place : places) {
-    const double lot = double(random.next()) / 4294967296.0 * sum;
-    const auto rank = std::uint64_t(std::lower_bound(sums.begin(), sums.end(), lot) - sums.begin());
-    // Scattered, so that what is used most does not stand together.
-    place = std::uint32_t(std::min(rank, words - 1) * 2654435761u % words);
-  }
-  return places;
+const CaseInfo& info_of(std::string_view name) {
+  return std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& row) { return row.info.name == name; })->info;
 }
 
-/// Words on node `home`, known to all.
-global_ptr<std::uint64_t> share(Node& node, const char* name, NodeId home, std::uint64_t words) {
-  if (node.id() == home) {
-    node.publish(name, node.allocate<std::uint64_t>(words, Placement::local()).value().address()).or_throw();
-  }
-  return global_ptr<std::uint64_t>(node.lookup(name).value());
-}
-
-/// One thread, one line after the other, operated already.
-void run_apply_seq(Node& node, const nlohmann::json& job) {
-  const auto words = share(node, "words", 1, kSeqWords);
-  const int rounds = job.at("quick").get<bool>() ? 20 : 100;
-  if (node.id() == 0) {
-    std::vector<std::uint64_t> plain(kSeqWords, 0);
-    const auto apply_all = [&] {
-      for (std::uint64_t i = 0; i < kSeqWords; ++i) {
-        node.apply(words + std::int64_t(i), op::add<std::uint64_t>, 1).or_throw();
-      }
-    };
-    apply_all();
-    node.fence().or_throw();
-    Samples samples{"apply_seq", node.count(), {}, {}};
-    for (int repetition = 0; repetition < job.at("repetitions").get<int>(); ++repetition) {
-      Clock::time_point start = Clock::now();
-      for (int round = 0; round < rounds; ++round) apply_all();
-      samples.values.push_back(seconds_since(start) * 1e9 / rounds / double(kSeqWords));
-      start = Clock::now();
-      for (int round = 0; round < rounds; ++round) native_atomic_adds(plain);
-      samples.baselines.push_back(seconds_since(start) * 1e9 / rounds / double(kSeqWords));
-    }
-    cluster::report(job, samples);
-  }
-  node.barrier().or_throw();
-}
-
-/// All nodes count what they draw in one array that is spread over them.
-class Counting {
+/// Runs cases, a launch or several for each.
+///
+/// Thread-safety: none.
+class ArrayRun {
  public:
-  Counting(Node& node, const nlohmann::json& job)
-      : node_(node),
-        seconds_(job.at("quick").get<bool>() ? 0.2 : 0.5),
-        places_(zipf_places(kZipfWords, node.id() + 1u)) {
-    for (NodeId home = 0; home < node.count(); ++home) {
-      parts_.push_back(share(node, fmt::format("part {}", home).c_str(), home, kZipfWords / kCounters));
-    }
-    rates_ = share(node, "rates", 0, std::uint64_t{node.count()} * 64);
-  }
+  explicit ArrayRun(const Settings& settings)
+      : settings_(settings),
+        repetitions_(settings.repetitions > 0 ? settings.repetitions : (settings.quick ? 3 : 5)),
+        cases_(settings.cases.empty() ? array_cases() : settings.cases) {}
 
-  /// Operations of all nodes per microsecond.
-  template <typename Count>
-  double rate(Count&& count) {
-    node_.barrier().or_throw();
-    const Clock::time_point start = Clock::now();
-    std::uint64_t counted = 0;
-    double took = 0;
-    do {
-      for (int i = 0; i < 64; ++i) {
-        const std::uint32_t place = places_[counted++ % kDraws];
-        count(parts_[place % kCounters] + std::int64_t(place / kCounters));
+  /// 0, or the code of the first case that failed.
+  int run() {
+    int code = 0, done = 0;
+    for (const std::string& name : array_cases()) {
+      if (std::find(cases_.begin(), cases_.end(), name) == cases_.end()) continue;
+      Progress progress(done++, int(cases_.size()));
+      progress.begin(name);
+      try {
+        run_case(name, progress);
+      } catch (const cluster::LaunchFailed& failure) {
+        fmt::print(stderr, "atoll bench: {}\n", failure.what());
+        if (code == 0) code = failure.code();
+        if (failure.interrupted()) break;
       }
-      took = seconds_since(start);
-    } while (took < seconds_);
-    node_.fence().or_throw();
-    took = seconds_since(start);
-    node_.write(rates_ + std::int64_t(node_.id()) * 64, std::uint64_t(double(counted) / took)).or_throw();
-    node_.barrier().or_throw();
-    double sum = 0;
-    for (NodeId node = 0; node < node_.count(); ++node) {
-      sum += double(node_.read(rates_ + std::int64_t(node) * 64).value()) * 1e-6;
     }
-    return sum;
+    return code;
   }
 
-  double by_operator() {
-    return rate([&](global_ptr<std::uint64_t> at) { node_.apply(at, op::add<std::uint64_t>, 1).or_throw(); });
-  }
-  double by_lock() {
-    return rate([&](global_ptr<std::uint64_t> at) {
-      const WriteGuard guard(node_, at);
-      guard.status().or_throw();
-      node_.write(at, node_.read(at).value() + 1).or_throw();
-    });
-  }
-  double by_atomic() {
-    return rate([&](global_ptr<std::uint64_t> at) { (void)node_.fetch_add(at, 1).value(); });
-  }
+  [[nodiscard]] const std::vector<Record>& records() const noexcept { return records_; }
 
  private:
-  Node& node_;
-  double seconds_;
-  std::vector<std::uint32_t> places_;
-  std::vector<global_ptr<std::uint64_t>> parts_;
-  global_ptr<std::uint64_t> rates_;
-};
-
-void run_apply_vs(Node& node, const nlohmann::json& job, bool lock) {
-  Counting counting(node, job);
-  Samples samples{lock ? "apply_vs_lock" : "apply_vs_atomic", node.count(), {}, {}};
-  (void)counting.by_operator();
-  for (int repetition = 0; repetition < job.at("repetitions").get<int>(); ++repetition) {
-    samples.values.push_back(counting.by_operator());
-    samples.baselines.push_back(lock ? counting.by_lock() : counting.by_atomic());
+  void run_case(const std::string& name, Progress& progress) {
+    if (name == "prefetch_gain") return run_gains(name, "get_seq_cold", pair_options(), progress);
+    if (name == "get_random_cold") {
+      Options small = pair_options();
+      small.cache_bytes = 8u << 20;  // a quarter of what is read
+      return run_gains(name, name, small, progress);
+    }
+    if (name.starts_with("apply")) {
+      Options options;
+      options.memory_bytes = 64u << 20;
+      options.cache_bytes = 32u << 20;
+      return keep_all(launch(name, name == "apply_seq" ? 2 : kCountingNodes, options, repetitions_));
+    }
+    keep_all(launch(name, 2, pair_options(), repetitions_));
+    if (name == "get_seq_cold") {
+      Options asking = pair_options();
+      asking.read_in_place = false;
+      std::vector<Samples> found = launch(name, 2, asking, repetitions_);
+      found.at(0).name = "get_seq_cold_asked";
+      keep_all(found);
+    }
   }
-  if (node.id() == 0) cluster::report(job, samples);
-}
+
+  /// With read-ahead and without, in turns. First as over a network, where what is not here must be asked for: that is
+  /// what read-ahead is for, and what the bar is about. Then with reads in place on both sides.
+  void run_gains(const std::string& row, const std::string& timed, Options options, Progress& progress) {
+    const std::uint32_t lines = options.read_ahead_lines;
+    for (const bool in_place : {false, true}) {
+      options.read_in_place = in_place;
+      Samples samples{in_place ? row + "_in_place" : row, 2, {}, {}};
+      for (int i = 0; i < repetitions_; ++i) {
+        progress.step(i + 1, repetitions_);
+        options.read_ahead_lines = lines;
+        samples.values.push_back(rate(timed, options));
+        options.read_ahead_lines = 0;
+        samples.baselines.push_back(rate(timed, options));
+      }
+      keep_all({samples});
+    }
+  }
+  /// Million operations per second of a case that tells ns.
+  double rate(const std::string& name, const Options& options) {
+    return 1e3 / median(launch(name, 2, options, 3).at(0).values);
+  }
+
+  static Options pair_options() {
+    Options options;
+    options.memory_bytes = 96u << 20;
+    options.cache_bytes = 96u << 20;  // more than twice the other node's half: nothing is evicted
+    return options;
+  }
+
+  std::vector<Samples> launch(const std::string& name, NodeId nodes, const Options& options, int repetitions) {
+    const nlohmann::json job = {{"case", name}, {"repetitions", repetitions}, {"quick", settings_.quick}};
+    std::vector<Samples> found;
+    for (const nlohmann::json& result : cluster::run_job({"bench-node", kSuite}, nodes, options, job)) {
+      found.push_back(result.get<Samples>());
+    }
+    return found;
+  }
+
+  void keep_all(const std::vector<Samples>& found) {
+    for (const Samples& samples : found) {
+      records_.push_back(make_record(kSuite, info_of(samples.name), samples));
+      if (samples.name.starts_with("threads")) records_.back().threads = 2;
+    }
+  }
+
+  const Settings& settings_;
+  const int repetitions_;
+  const std::vector<std::string> cases_;
+  std::vector<Record> records_;
+};
 
 }  // namespace
 
+ArrayPair::ArrayPair(Node& joined, const nlohmann::json& job)
+    : node(joined),
+      quick(job.at("quick").get<bool>()),
+      repetitions(job.at("repetitions").get<int>()),
+      array(joined, kWords) {
+  make_cold();
+}
+
+void ArrayPair::make_cold() {
+  together();
+  std::vector<std::uint64_t> piece(512);
+  for (std::uint64_t at = array.local_begin(); at < array.local_end(); at += piece.size()) {
+    for (std::uint64_t i = 0; i < piece.size(); ++i) piece[i] = at + i;
+    array.write(at, piece).or_throw();
+  }
+  node.fence().or_throw();
+  together();
+}
+
 std::vector<std::string> array_cases() {
   std::vector<std::string> names;
-  for (const CaseInfo& info : kCases) names.emplace_back(info.name);
+  for (const Row& row : kRows) {
+    if (row.of == row.info.name && (row.of != "pin_sum" || has_pins())) names.emplace_back(row.of);
+  }
   return names;
 }
 
 int run_array(const Settings& settings) {
   if (!settings.json.empty()) write_json_lines(settings.json, {});  // complain now, not after a minute
   warn_if_busy();
-  const int repetitions = settings.repetitions > 0 ? settings.repetitions : (settings.quick ? 3 : 5);
-  std::vector<CaseInfo> wanted;
-  for (const CaseInfo& info : kCases) {
-    const auto& names = settings.cases;
-    if (names.empty() || std::find(names.begin(), names.end(), info.name) != names.end()) wanted.push_back(info);
-  }
-  std::vector<Record> records;
-  int code = 0;
-  int done = 0;
-  for (const CaseInfo& info : wanted) {
-    Progress progress(done++, int(wanted.size()));
-    progress.begin(info.name);
-    Options options;
-    options.memory_bytes = 64u << 20;
-    options.cache_bytes = 32u << 20;
-    const nlohmann::json job = {
-        {"case", std::string(info.name)}, {"repetitions", repetitions}, {"quick", settings.quick}};
-    try {
-      const NodeId nodes = info.name == "apply_seq" ? NodeId(2) : kCounters;
-      const auto results = cluster::run_job({"bench-node", kSuite}, nodes, options, job);
-      records.push_back(make_record(kSuite, info, results.at(0).get<Samples>()));
-    } catch (const cluster::LaunchFailed& failure) {
-      fmt::print(stderr, "atoll bench: {}\n", failure.what());
-      if (code == 0) code = failure.code();
-      if (failure.interrupted()) break;
-    }
-  }
-  print_table(records);
-  if (!settings.json.empty()) write_json_lines(settings.json, records);
+  ArrayRun run(settings);
+  const int code = run.run();
+  print_table(run.records());
+  if (!settings.json.empty()) write_json_lines(settings.json, run.records());
   return code;
 }
 
@@ -196,8 +200,16 @@ void run_array_node() {
   const nlohmann::json job = cluster::current_job();
   const auto name = job.at("case").get<std::string>();
   Node node;
-  if (name == "apply_seq") return run_apply_seq(node, job);
-  run_apply_vs(node, job, name == "apply_vs_lock");
+  if (name.starts_with("apply")) return run_apply_case(node, job);
+  ArrayPair pair(node, job);
+  for (const auto& cases : {array_hit_cases(), array_cold_cases()}) {
+    for (const ArrayCase& one : cases) {
+      if (one.name != name) continue;
+      const std::vector<Samples> found = one.run(pair);
+      if (!pair.measures()) continue;
+      for (const Samples& samples : found) cluster::report(job, samples);
+    }
+  }
 }
 
 }  // namespace atoll::bench

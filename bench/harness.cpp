@@ -99,6 +99,10 @@ Record make_record(std::string_view bench, const CaseInfo& info, const Samples& 
   return record;
 }
 
+void expect_sum(std::uint64_t found, std::uint64_t expected) {
+  if (found != expected) throw Error(fmt::format("read {} where {} was written", found, expected));
+}
+
 void print_table(const std::vector<Record>& records) {
   const bool color = ::isatty(STDOUT_FILENO) == 1;
   std::size_t name_width = 4, baseline_width = 8;

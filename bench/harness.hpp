@@ -103,6 +103,17 @@ inline double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// ns per operation of `work`, which does `operations`.
+template <typename Work>
+double time_ns(std::uint64_t operations, Work&& work) {
+  const Clock::time_point start = Clock::now();
+  work();
+  return seconds_since(start) * 1e9 / double(operations);
+}
+
+/// Throws Error when memory does not hold what was written.
+void expect_sum(std::uint64_t found, std::uint64_t expected);
+
 /// Makes the compiler believe that somebody looks at `value`, and at all memory.
 template <typename T>
 inline void keep(const T& value) {

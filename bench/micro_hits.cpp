@@ -1,6 +1,4 @@
 // Cases that find their lines here: what a hit costs against ordinary memory.
-#include <fmt/format.h>
-
 #include <functional>
 
 #include "bench/native.hpp"
@@ -46,17 +44,6 @@ namespace {
     node.write_lock(address, sizeof(std::uint64_t)).or_throw();
     node.unlock(address, sizeof(std::uint64_t)).or_throw();
   }
-}
-
-void expect_sum(std::uint64_t found, std::uint64_t expected) {
-  if (found != expected) throw Error(fmt::format("read {} where {} was written", found, expected));
-}
-
-/// ns per operation of `work`, which does `operations`.
-double time_ns(std::uint64_t operations, const std::function<void()>& work) {
-  const Clock::time_point start = Clock::now();
-  work();
-  return seconds_since(start) * 1e9 / double(operations);
 }
 
 /// Takes turns, a few passes each, after one untimed pass of both that warms the caches and brings the lines here.

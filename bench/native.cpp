@@ -9,7 +9,7 @@
 
 namespace atoll::bench {
 
-std::uint64_t native_sum(const std::vector<std::uint64_t>& data) {
+std::uint64_t native_sum(std::span<const std::uint64_t> data) {
   std::uint64_t total = 0;
   const std::uint64_t* at = data.data();
   const std::size_t count = data.size();
@@ -17,14 +17,14 @@ std::uint64_t native_sum(const std::vector<std::uint64_t>& data) {
   return total;
 }
 
-void native_store(std::vector<std::uint64_t>& data) {
+void native_store(std::span<std::uint64_t> data) {
   std::uint64_t* at = data.data();
   const std::size_t count = data.size();
   for (std::size_t i = 0; i < count; ++i) at[i] = i;
   keep(at);
 }
 
-std::uint64_t native_random_sum(const std::vector<std::uint64_t>& data, std::uint64_t count, std::uint64_t seed) {
+std::uint64_t native_random_sum(std::span<const std::uint64_t> data, std::uint64_t count, std::uint64_t seed) {
   Lcg random(seed);
   std::uint64_t total = 0;
   const std::uint64_t* at = data.data();
@@ -33,7 +33,7 @@ std::uint64_t native_random_sum(const std::vector<std::uint64_t>& data, std::uin
   return total;
 }
 
-void native_atomic_adds(std::vector<std::uint64_t>& data) {
+void native_atomic_adds(std::span<std::uint64_t> data) {
   for (std::uint64_t& word : data) std::atomic_ref(word).fetch_add(1, std::memory_order_relaxed);
 }
 

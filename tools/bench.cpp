@@ -50,10 +50,11 @@ void add_micro(CLI::App& bench) {
 
 void add_array(CLI::App& bench) {
   const std::vector<std::string> cases = bench::array_cases();
-  add_suite(bench, "array", "What operators cost, against plain loops, locks and atomics", cases, bench::run_array)
+  add_suite(bench, "array", "What arrays and operators cost, against plain loops, locks and atomics", cases,
+            bench::run_array)
       .footer(fmt::format("Cases: {}\n\nExamples:\n"
                           "  atoll bench array --quick\n"
-                          "  atoll bench array --case apply_seq",
+                          "  atoll bench array --case get_seq --case prefetch_gain",
                           fmt::join(cases, ", ")));
 }
 
@@ -139,7 +140,7 @@ void add_bench(CLI::App& app) {
   bench->footer(
       "Examples:\n"
       "  atoll bench micro --quick                 single operations, in less than a minute\n"
-      "  atoll bench array --quick                 operators\n"
+      "  atoll bench array --quick                 arrays and operators\n"
       "  atoll bench gam --figure all --quick      the sweeps of GAM's paper");
   add_micro(*bench);
   add_array(*bench);

@@ -1,0 +1,94 @@
+// `atoll bench` as a user calls it: that it runs, and the shape of what it says. Never a time.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace {
+
+using nlohmann::json;
+using testing::Contains;
+using testing::HasSubstr;
+
+struct Outcome {
+  int code = -1;
+  std::string text;         // stdout
+  std::vector<json> lines;  // of the JSON file
+  std::vector<std::string> cases;
+};
+
+/// Runs `atoll bench ARGUMENTS --quick --repetitions 1`.
+Outcome bench(const std::string& arguments) {
+  char path[] = "/tmp/atoll-bench-XXXXXX";
+  ::close(::mkstemp(path));
+  Outcome outcome;
+  std::FILE* pipe = ::popen(
+      fmt::format("{} bench {} --quick --repetitions 1 --json {} 2>/dev/null", ATOLL_COMMAND, arguments, path).c_str(),
+      "r");
+  char buffer[4096];
+  for (std::size_t got; (got = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0;) outcome.text.append(buffer, got);
+  const int status = ::pclose(pipe);
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    outcome.lines.push_back(json::parse(line));
+    outcome.cases.push_back(outcome.lines.back().at("case"));
+  }
+  ::unlink(path);
+  return outcome;
+}
+
+void expect_sound(const json& line, const std::string& suite) {
+  SCOPED_TRACE(line.dump());
+  EXPECT_EQ(line.at("bench"), suite);
+  EXPECT_GE(line.at("nodes").get<int>(), 1);
+  EXPECT_GE(line.at("threads").get<int>(), 1);
+  for (const char* key : {"value", "baseline_value", "ratio", "best", "median"}) {
+    ASSERT_TRUE(line.at(key).is_number()) << key;
+    EXPECT_GT(line.at(key).get<double>(), 0) << key;
+    EXPECT_TRUE(std::isfinite(line.at(key).get<double>())) << key;
+  }
+  EXPECT_FALSE(line.at("unit").get<std::string>().empty());
+  EXPECT_FALSE(line.at("baseline").get<std::string>().empty());
+  EXPECT_TRUE(line.at("ok").is_boolean());
+}
+
+TEST(BenchBehaviour, ArrayHasARowForEachCase) {
+  const Outcome outcome = bench("array");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  for (const json& line : outcome.lines) expect_sound(line, "array");
+  for (const char* name : {"get_seq", "get_seq_local", "get_seq_cached", "set_seq", "set_seq_local", "set_seq_owned",
+                           "get_random", "get_random_cached", "get_seq_cold", "prefetch_gain", "get_random_cold",
+                           "threads", "apply_seq", "apply_vs_lock", "apply_vs_atomic"}) {
+    EXPECT_THAT(outcome.cases, Contains(name));
+    EXPECT_THAT(outcome.text, HasSubstr(fmt::format("\n{} ", name)));
+  }
+  for (const json& line : outcome.lines) {
+    const auto name = line.at("case").get<std::string>();
+    EXPECT_EQ(line.at("threads"), name.starts_with("threads") ? 2 : 1) << name;
+    if (name.starts_with("refcount") || name == "threads_native") {
+      EXPECT_EQ(line.at("bar"), "") << name;
+    }
+  }
+}
+
+TEST(BenchBehaviour, ArrayRunsOneCaseWithItsCompanions) {
+  const Outcome outcome = bench("array --case refcount_seq --case get_seq");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.cases, testing::ElementsAre("get_seq", "get_seq_local", "get_seq_cached", "refcount_seq"));
+}
+
+TEST(BenchBehaviour, UnknownCasesAreRefused) {
+  EXPECT_NE(bench("array --case nonsense").code, 0);
+}
+
+}  // namespace
