@@ -230,7 +230,7 @@ std::span<const ArrayCase> array_hit_cases() {
 }
 
 bool has_pins() {
-  return Pinnable<Words>;
+  return HasReadPins<Words>;
 }
 
 }  // namespace atoll::bench

@@ -10,18 +10,23 @@
 namespace atoll::bench {
 
 template <typename A>
-concept Pinnable = requires(const A& array, std::uint64_t i) {
+concept HasReadPins = requires(const A& array, std::uint64_t i) {
   array.pin_read(i).status().or_throw();
   array.pin_read(i).span().data();
   array.pin_read(i).end();
+};
+template <typename A>
+concept HasWritePins = requires(const A& array, std::uint64_t i) {
+  array.pin_write(i).status().or_throw();
   array.pin_write(i).span().data();
+  array.pin_write(i).end();
 };
 
 /// The sum of the elements from `first` to `end`, view by view. REQUIRES: both are borders of chunks.
 template <typename A>
 [[gnu::noinline]] std::uint64_t sum_pinned(const A& array, std::uint64_t first, std::uint64_t end) {
   std::uint64_t total = 0;
-  if constexpr (Pinnable<A>) {
+  if constexpr (HasReadPins<A>) {
     while (first < end) {
       const auto view = array.pin_read(first);
       view.status().or_throw();
@@ -35,7 +40,7 @@ template <typename A>
 /// Stores i to each element i from `first` to `end`, view by view. REQUIRES: both are borders of chunks.
 template <typename A>
 [[gnu::noinline]] void store_pinned(const A& array, std::uint64_t first, std::uint64_t end) {
-  if constexpr (Pinnable<A>) {
+  if constexpr (HasWritePins<A>) {
     while (first < end) {
       auto view = array.pin_write(first);
       view.status().or_throw();

@@ -51,7 +51,6 @@ class ChunkEntries {
   static constexpr std::uint64_t kChunk = 512;
   explicit ChunkEntries(std::uint64_t words) : entries_((words + kChunk - 1) / kChunk) {}
   [[nodiscard]] ChunkEntry& of(std::uint64_t i) noexcept { return entries_[i / kChunk]; }
-  [[nodiscard]] std::uint64_t count() const noexcept { return entries_.size(); }
 
  private:
   std::vector<ChunkEntry> entries_;

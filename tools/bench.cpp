@@ -6,6 +6,7 @@
 
 #include "base/units.hpp"
 #include "bench/array.hpp"
+#include "bench/darray.hpp"
 #include "bench/gam.hpp"
 #include "bench/micro.hpp"
 #include "commands.hpp"
@@ -132,6 +133,22 @@ void add_gam(CLI::App& bench) {
   gam->callback([arguments] { exit_with(bench::run_gam(gam_settings(*arguments))); });
 }
 
+void add_darray(CLI::App& bench) {
+  auto settings = std::make_shared<bench::DarraySettings>();
+  CLI::App* darray = bench.add_subcommand("darray", "The micro benchmarks of DArray's paper: accesses of an array");
+  add_common(*darray, settings->common);
+  const std::vector<std::string> figures = bench::darray_figures();
+  darray->add_option("--figure", settings->figure, fmt::format("A figure of the paper: {}", fmt::join(figures, ", ")))
+      ->type_name("FIGURE")
+      ->capture_default_str()
+      ->check(CLI::IsMember(figures).description(""));
+  darray->footer(
+      "Examples:\n"
+      "  atoll bench darray --quick\n"
+      "  atoll bench darray --figure 14 --repetitions 5");
+  darray->callback([settings] { exit_with(bench::run_darray(*settings)); });
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app) {
@@ -141,16 +158,19 @@ void add_bench(CLI::App& app) {
       "Examples:\n"
       "  atoll bench micro --quick                 single operations, in less than a minute\n"
       "  atoll bench array --quick                 arrays and operators\n"
-      "  atoll bench gam --figure all --quick      the sweeps of GAM's paper");
+      "  atoll bench gam --figure all --quick      the sweeps of GAM's paper\n"
+      "  atoll bench darray --quick                those of DArray's");
   add_micro(*bench);
   add_array(*bench);
   add_gam(*bench);
+  add_darray(*bench);
   // What `atoll bench` starts its own nodes with; nobody needs to see it.
   CLI::App* node = app.add_subcommand("bench-node", "A node of `atoll bench`")->group("");
   node->require_subcommand(1);
   node->add_subcommand("micro", "")->callback([] { bench::run_micro_node(); });
   node->add_subcommand("array", "")->callback([] { bench::run_array_node(); });
   node->add_subcommand("gam", "")->callback([] { bench::run_gam_node(); });
+  node->add_subcommand("darray", "")->callback([] { bench::run_darray_node(); });
 }
 
 }  // namespace atoll::tools

@@ -87,8 +87,32 @@ TEST(BenchBehaviour, ArrayRunsOneCaseWithItsCompanions) {
   EXPECT_THAT(outcome.cases, testing::ElementsAre("get_seq", "get_seq_local", "get_seq_cached", "refcount_seq"));
 }
 
-TEST(BenchBehaviour, UnknownCasesAreRefused) {
+TEST(BenchBehaviour, DarrayHasATableForEachFigure) {
+  const Outcome outcome = bench("darray");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  for (const json& line : outcome.lines) expect_sound(line, "darray");
+  for (const char* figure : {"fig1", "fig12a", "fig12b", "fig12c", "fig13a", "fig13b", "fig13c", "fig14a", "fig14b",
+                             "fig15", "fig18a", "fig18b", "fig18c"}) {
+    EXPECT_THAT(outcome.text, HasSubstr(fmt::format("{}: ", figure)));
+    EXPECT_THAT(outcome.cases, Contains(testing::StartsWith(fmt::format("{}/atoll/", figure))));
+  }
+  EXPECT_THAT(outcome.text, testing::Not(HasSubstr(" -\n")));  // nothing that was not measured
+  for (const char* name : {"fig1/uncached/nodes=6", "fig12a/refcount/threads=2", "fig13c/atomic/nodes=4",
+                           "fig14a/lock/nodes=2", "fig18b/native/nodes=1"}) {
+    EXPECT_THAT(outcome.cases, Contains(name));
+  }
+}
+
+TEST(BenchBehaviour, DarrayRunsOneFigure) {
+  const Outcome outcome = bench("darray --figure 1");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.cases, testing::Each(testing::StartsWith("fig1/")));
+  EXPECT_THAT(outcome.text, testing::StartsWith("fig1: "));
+}
+
+TEST(BenchBehaviour, WhatIsUnknownIsRefused) {
   EXPECT_NE(bench("array --case nonsense").code, 0);
+  EXPECT_NE(bench("darray --figure 2").code, 0);
 }
 
 }  // namespace
