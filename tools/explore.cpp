@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "commands.hpp"
+#include "explorer/lock_explorer.hpp"
 #include "explorer/mutants.hpp"
 #include "explorer/protocol_docs.hpp"
 
@@ -47,6 +49,8 @@ struct Settings {
   bool verbose = false;
   bool list_mutants = false;
   bool print_tables = false;
+  bool locks = false;
+  unsigned elements = 1;
 };
 
 constexpr std::pair<const char*, std::uint32_t> kOpNames[] = {
@@ -121,16 +125,95 @@ void print_text(const Settings& settings, const ExploreResult& result, const coh
   }
 }
 
-void list_mutants() {
+void list_mutants(bool locks) {
+  if (locks) {
+    for (const auto& mutant : explorer::lock_mutants()) fmt::print("{:<38}{}\n", mutant.name, mutant.mistake);
+    return;
+  }
   for (const explorer::Mutant& mutant : explorer::mutants()) fmt::print("{:<38}{}\n", mutant.name, mutant.mistake);
 }
 
+constexpr std::pair<const char*, std::uint8_t> kLockOpNames[] = {{"read", explorer::kLockOpsRead},
+                                                                 {"write", explorer::kLockOpsWrite},
+                                                                 {"try", explorer::kLockOpsTry},
+                                                                 {"cancel", explorer::kLockOpsCancel},
+                                                                 {"death", explorer::kLockOpsDeath}};
+
+void print_locks_json(const explorer::LockWorldOptions& world, const explorer::LockExploreResult& result,
+                      const std::vector<std::string>& unused, double seconds) {
+  nlohmann::json out = {{"nodes", world.nodes},
+                        {"elements", world.elements},
+                        {"threads", world.threads},
+                        {"states", result.states},
+                        {"transitions", result.transitions},
+                        {"depth", result.depth},
+                        {"complete", result.complete},
+                        {"seconds", seconds},
+                        {"unused_rows", unused}};
+  if (result.violation) out["violation"] = {{"invariant", result.violated}, {"chart", *result.violation}};
+  fmt::print("{}\n", out.dump());
+}
+
+void print_locks_text(const Settings& settings, const explorer::LockWorldOptions& world,
+                      const explorer::LockExploreResult& result, const std::vector<std::string>& unused,
+                      double seconds) {
+  fmt::print(
+      "element locks, {} nodes, {} elements, {} threads per node: {} states, {} transitions, depth {}, {:.1f} s\n",
+      world.nodes, world.elements, world.threads, result.states, result.transitions, result.depth, seconds);
+  const std::size_t rows = rows_of(*world.table);
+  fmt::print("{} of {} (state, event) pairs of the table were used\n", rows - unused.size(), rows);
+  if (settings.verbose) {
+    for (const std::string& row : unused) fmt::print("  not used: {}\n", row);
+  }
+  if (result.violation) {
+    fmt::print("VIOLATION, by the shortest way to it:\n{}", *result.violation);
+  } else if (result.complete) {
+    fmt::print("complete: every state holds every invariant\n");
+  } else {
+    fmt::print("not complete: stopped at {} states (--max-states)\n", result.states);
+  }
+}
+
+void run_explore_locks(const Settings& settings, bool nodes_given) {
+  explorer::LockExploreOptions options;
+  explorer::LockWorldOptions& world = options.world;
+  if (nodes_given) world.nodes = settings.options.nodes;
+  if (world.nodes > explorer::kMaxLockNodes) throw CLI::ValidationError("--nodes", "up to 3 with --locks");
+  world.elements = settings.elements;
+  world.threads = settings.options.threads;
+  options.max_states = settings.options.max_states;
+  coherence::ElementTable table = coherence::kElementTable;
+  if (!settings.mutant.empty()) {
+    const explorer::LockMutant* mutant = explorer::find_lock_mutant(settings.mutant);
+    if (mutant == nullptr) throw CLI::ValidationError("--mutant", "no such mutant; --list-mutants names them");
+    mutant->apply(table);
+    world.threads = std::max(world.threads, mutant->threads);
+  }
+  if (!settings.ops.empty()) world.ops = 0;
+  for (const std::string& name : settings.ops) {
+    for (const auto& [known, bit] : kLockOpNames) world.ops |= name == known ? bit : std::uint8_t{0};
+  }
+  world.table = &table;
+  const auto start = Clock::now();
+  const explorer::LockExploreResult result = explorer::explore_locks(options);
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const std::vector<std::string> unused = result.unused_rows(table);
+  if (settings.json) {
+    print_locks_json(world, result, unused, seconds);
+  } else {
+    print_locks_text(settings, world, result, unused, seconds);
+  }
+  if (result.violation) throw CLI::RuntimeError(kExitViolation);
+  if (!result.complete) throw CLI::RuntimeError(kExitNotComplete);
+}
+
 void run_explore(Settings settings, bool nodes_given) {
-  if (settings.list_mutants) return list_mutants();
+  if (settings.list_mutants) return list_mutants(settings.locks);
   if (settings.print_tables) {
     fmt::print("{}", explorer::protocol_tables());
     return;
   }
+  if (settings.locks) return run_explore_locks(settings, nodes_given);
   coherence::Tables tables;
   if (!settings.mutant.empty()) {
     const explorer::Mutant* mutant = explorer::find_mutant(settings.mutant);
@@ -172,14 +255,20 @@ void add_explore(CLI::App& app) {
       ->capture_default_str();
   std::vector<std::string> names;
   for (const auto& [name, bit] : kOpNames) names.emplace_back(name);
+  names.emplace_back("death");
   sub->add_option("--ops", settings->ops,
                   "What threads do: read,write,atomic,lock,try,evict,leave,operate (the default), cancel, ahead; "
                   "leave: a write that "
-                  "misses may also be left to the home")
+                  "misses may also be left to the home. With --locks: read,write,try,cancel,death (the default)")
       ->delimiter(',')
       ->check(CLI::IsMember(names));
   sub->add_option("--locks-held", options.locks_held, "Locks that a thread holds at once, at most")
       ->check(CLI::Range(1U, explorer::kMaxLines));
+  sub->add_flag("--locks", settings->locks, "Explore the locks of elements, which have nothing to do with lines");
+  sub->add_option("--elements", settings->elements,
+                  "With --locks: elements; element e has its home at node e mod nodes")
+      ->check(CLI::Range(1U, explorer::kMaxElements))
+      ->capture_default_str();
   sub->add_option("--max-states", options.max_states, "Stop after so many states")->capture_default_str();
   sub->add_option("--mutant", settings->mutant, "Explore a protocol with this mistake in it");
   sub->add_flag("--list-mutants", settings->list_mutants, "The mistakes that there are");

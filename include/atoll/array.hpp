@@ -241,6 +241,36 @@ class Array {
         first, count, [&](std::uint64_t i) { return pin_operate(i, by); }, f);
   }
 
+  // ---- locks of single elements, whatever line they are in; see Node::read_lock_element ----
+
+  Status read_lock(std::uint64_t i) const noexcept {
+    if (i >= size()) [[unlikely]]
+      return layout_->check(i, 1);
+    return node().read_lock_element(layout_->address_of(i));
+  }
+  Status write_lock(std::uint64_t i) const noexcept {
+    if (i >= size()) [[unlikely]]
+      return layout_->check(i, 1);
+    return node().write_lock_element(layout_->address_of(i));
+  }
+  /// kRefused at once when somebody else's lock (or request) is in the way.
+  Status try_read_lock(std::uint64_t i) const noexcept {
+    if (i >= size()) [[unlikely]]
+      return layout_->check(i, 1);
+    return node().try_read_lock_element(layout_->address_of(i));
+  }
+  Status try_write_lock(std::uint64_t i) const noexcept {
+    if (i >= size()) [[unlikely]]
+      return layout_->check(i, 1);
+    return node().try_write_lock_element(layout_->address_of(i));
+  }
+  /// REQUIRES: this thread locked the element.
+  Status unlock(std::uint64_t i) const noexcept {
+    if (i >= size()) [[unlikely]]
+      return layout_->check(i, 1);
+    return node().unlock_element(layout_->address_of(i));
+  }
+
   // ---- all nodes together ----
 
   /// Every node sets its own part; nobody goes on before all have.
@@ -308,6 +338,31 @@ class Array {
   std::unique_ptr<detail::ArrayLayout> layout_;
   std::uint64_t origin_;  // the layout's: a read should not have to look it up
 };
+
+/// Holds the lock of an element from construction to the end of the scope. `status()` says whether it was had.
+template <LockMode Mode>
+class [[nodiscard]] ElementGuard {
+ public:
+  template <typename T>
+  ElementGuard(const Array<T>& array, std::uint64_t i) noexcept
+      : node_(&array.node()), status_(Mode == LockMode::kWrite ? array.write_lock(i) : array.read_lock(i)) {
+    if (status_.ok()) element_ = array.at(i).address();
+  }
+  ~ElementGuard() {
+    if (status_.ok()) (void)node_->unlock_element(element_);
+  }
+  ElementGuard(const ElementGuard&) = delete;
+  ElementGuard& operator=(const ElementGuard&) = delete;
+
+  [[nodiscard]] Status status() const noexcept { return status_; }
+
+ private:
+  Node* node_;
+  GlobalAddress element_;
+  Status status_;
+};
+using ElementReadGuard = ElementGuard<LockMode::kRead>;
+using ElementWriteGuard = ElementGuard<LockMode::kWrite>;
 
 /// An element as something to read and assign.
 template <Shareable T>

@@ -207,6 +207,18 @@ class Node {
   /// Locks a range of one line and says where its bytes are, which is good until `unlock`. What Pin is made of.
   Result<std::byte*> pin(GlobalAddress address, std::uint64_t bytes, LockMode mode) noexcept;
 
+  /// The lock of the one element that stands at this address, by the address alone: it has nothing to do with lines,
+  /// nor with the locks above. It brings no data, keeps nobody from the element's line, and excludes those alone who
+  /// lock the same address so. First come, first served; readers share. Each of them is a fence. kNodeDied also when
+  /// the node that had locked it to write is gone; status.node() says which.
+  Status read_lock_element(GlobalAddress element) noexcept;
+  Status write_lock_element(GlobalAddress element) noexcept;
+  /// kRefused at once when somebody else's lock (or request) is in the way.
+  Status try_read_lock_element(GlobalAddress element) noexcept;
+  Status try_write_lock_element(GlobalAddress element) noexcept;
+  /// REQUIRES: this thread locked the element. The home hears of it soon after: a try elsewhere may still be refused.
+  Status unlock_element(GlobalAddress element) noexcept;
+
   // ---- the cluster ----
 
   /// Fences, and waits until every node has called it.

@@ -63,6 +63,8 @@ CacheEvent Protocol::classify_at_cache(const LineRef& ref, const Message& messag
     case Kind::kBarrierArrive:
     case Kind::kBarrierRelease:
     case Kind::kLeaving:
+    case Kind::kElementLock:
+    case Kind::kElementAnswer:
     case Kind::kCount: break;
   }
   *why = "not a message for a cache";

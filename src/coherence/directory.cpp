@@ -168,6 +168,8 @@ DirEvent Protocol::classify(const LineRef& ref, const Message& message, bool rep
     case Kind::kBarrierArrive:
     case Kind::kBarrierRelease:
     case Kind::kLeaving:
+    case Kind::kElementLock:
+    case Kind::kElementAnswer:
     case Kind::kCount: break;
   }
   *why = "not a message for a home";

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "coherence/element_table.hpp"
 #include "coherence/types.hpp"
 
 namespace atoll::coherence {
@@ -107,6 +108,29 @@ std::string_view to_string(CacheAction action) noexcept {
       "Transfer",    "Hold",          "Serve",        "ServeReads",      "RefuseTry",
       "FinishWrite", "TakeBackWrite", "AskOperated",  "ClearOperands",   "ReturnOperated"};
   static_assert(kNames.size() == std::size_t(CacheAction::kReturnOperated) + 1);
+  return name(kNames, action);
+}
+
+std::string_view to_string(ElementState state) noexcept {
+  static constexpr std::array<std::string_view, 7> kNames = {"Free",          "Reading", "ReadingQueued", "Writing",
+                                                             "WritingQueued", "Passing", "Abandoned"};
+  static_assert(kNames.size() == std::size_t(ElementState::kCount));
+  return name(kNames, state);
+}
+
+std::string_view to_string(ElementEvent event) noexcept {
+  static constexpr std::array<std::string_view, 15> kNames = {
+      "Read",         "Write",    "TryRead",    "TryWrite", "Excess",       "Release",   "ReleaseLast",  "Withdraw",
+      "WithdrawLast", "Stranger", "HolderDied", "TurnRead", "TurnReadLast", "TurnWrite", "TurnWriteLast"};
+  static_assert(kNames.size() == std::size_t(ElementEvent::kCount));
+  return name(kNames, event);
+}
+
+std::string_view to_string(ElementAction action) noexcept {
+  static constexpr std::array<std::string_view, 11> kNames = {
+      "None", "Grant", "Queue", "Refuse", "RefuseExcess", "RefuseAbandoned",
+      "Drop", "Admit", "Turn",  "Mourn",  "RefuseWaiting"};
+  static_assert(kNames.size() == std::size_t(ElementAction::kRefuseWaiting) + 1);
   return name(kNames, action);
 }
 

@@ -9,6 +9,7 @@
 
 #include "coherence/cache_table.hpp"
 #include "coherence/directory_table.hpp"
+#include "coherence/element_table.hpp"
 #include "wire/kinds.hpp"
 
 namespace atoll::explorer {
@@ -66,7 +67,9 @@ std::string protocol_tables() {
          "\n### The home's side\n\nTransitions from one state to another; what stays in its state is in the table "
          "only.\n\n" +
          diagram_of(coherence::kDirRows) + "\n" + table_of(coherence::kDirRows) + "\n### The requester's side\n\n" +
-         diagram_of(coherence::kCacheRows) + "\n" + table_of(coherence::kCacheRows);
+         diagram_of(coherence::kCacheRows) + "\n" + table_of(coherence::kCacheRows) +
+         "\n### The lock of an element\n\n" + diagram_of(coherence::kElementRows) + "\n" +
+         table_of(coherence::kElementRows);
 }
 
 }  // namespace atoll::explorer

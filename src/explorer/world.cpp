@@ -192,6 +192,8 @@ void World::NodeEnv::check_given(const LineRef& ref, NodeId to, const Message& m
     case Kind::kBarrierArrive:
     case Kind::kBarrierRelease:
     case Kind::kLeaving:
+    case Kind::kElementLock:
+    case Kind::kElementAnswer:
     case Kind::kCount: break;
   }
   if ((lingering & ~allowed) != 0) {

@@ -57,7 +57,10 @@ namespace atoll::lab {
   X(memory_given_twice, "a block that was given out is not marked as taken")                            \
   X(barrier_released_early, "the barrier opens when all but one have come")                             \
   X(death_not_noticed, "a wait does not end when a node has died")                                      \
-  X(write_of_the_dead_leaks, "a write that cannot be done any more is never given up")
+  X(write_of_the_dead_leaks, "a write that cannot be done any more is never given up")                  \
+  X(element_unlock_before_fence, "an element is unlocked while the thread's writes are under way")      \
+  X(element_writer_taken_for_reader, "an element's home takes a writer for a reader")                   \
+  X(element_answer_not_told, "who waits for an element is not woken by the answer")
 
 enum class Fault : std::uint8_t {
   none,

@@ -375,6 +375,8 @@ void Runtime::dispatch(const wire::Message& message, NodeId from) {
   if (!wire::is_line_kind(message.kind)) {
     if (message.kind == Kind::kAllocate || message.kind == Kind::kFree) return handle_call(message, from);
     if (message.kind == Kind::kAllocateReply || message.kind == Kind::kFreeReply) return handle_reply(message, from);
+    if (message.kind == Kind::kElementLock || message.kind == Kind::kElementAnswer)
+      return handle_element(message, from);
     return handle_barrier(message, from);  // BarrierArrive, BarrierRelease, Leaving
   }
   if (message.kind == Kind::kGetOperated && operators_.find(message.argument) == nullptr) {
@@ -424,6 +426,7 @@ void Runtime::cut_off(NodeId peer, const char* why) {
   dead_[peer].store(true, std::memory_order_relaxed);
   died_at_.store(host_.now().time_since_epoch().count(), std::memory_order_relaxed);
   first_dead_.store(peer, std::memory_order_release);
+  drop_locks_of(peer);
   notify_all();
 }
 

@@ -28,6 +28,7 @@ struct Inspection {
   std::size_t lines_waiting = 0;  // records of waiting work in use
   std::size_t lines_starved = 0;
   std::size_t calls = 0;
+  std::size_t element_locks = 0;  // of this node's elements: held, waited for, or left locked by the dead
   bool writes_under_way = false;
 };
 

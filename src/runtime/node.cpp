@@ -133,6 +133,21 @@ Status Node::unlock(GlobalAddress address, std::uint64_t bytes) noexcept {
 Result<std::byte*> Node::pin(GlobalAddress address, std::uint64_t bytes, LockMode mode) noexcept {
   return runtime_->pin(address, bytes, mode);
 }
+Status Node::read_lock_element(GlobalAddress element) noexcept {
+  return runtime_->lock_element(element, LockMode::kRead, false);
+}
+Status Node::write_lock_element(GlobalAddress element) noexcept {
+  return runtime_->lock_element(element, LockMode::kWrite, false);
+}
+Status Node::try_read_lock_element(GlobalAddress element) noexcept {
+  return runtime_->lock_element(element, LockMode::kRead, true);
+}
+Status Node::try_write_lock_element(GlobalAddress element) noexcept {
+  return runtime_->lock_element(element, LockMode::kWrite, true);
+}
+Status Node::unlock_element(GlobalAddress element) noexcept {
+  return runtime_->unlock_element(element);
+}
 
 Status Node::barrier(std::chrono::milliseconds timeout) noexcept {
   return runtime_->barrier(timeout);

@@ -131,9 +131,12 @@ void Runtime::on_death(NodeId node, const std::string& why) {
   spdlog::warn("node {} is gone: {}", node, why);
   {
     base::MutexLock lock(mutex_);
-    if (fabric_ != nullptr) fabric_->forget(node);  // else it died while we join: nothing was sent to it yet
+    dead_[node].store(true, std::memory_order_release);  // from here on nothing of it is worked on
+    if (fabric_ != nullptr) {                            // else it died while we join: nothing was sent to it yet
+      fabric_->forget(node);
+      drop_locks_of(node);
+    }
   }
-  dead_[node].store(true, std::memory_order_release);
   died_at_.store(host_.now().time_since_epoch().count(), std::memory_order_relaxed);
   first_dead_.store(node, std::memory_order_release);
   notify_all();
@@ -181,7 +184,8 @@ Inspection Runtime::inspect() {
   all.slots_returning = returning();
   all.lines_waiting = colds_.size() - free_colds_.size();
   all.lines_starved = starved_.size();
-  all.calls = calls_.size();
+  all.calls = calls_.size() + element_calls_.size();
+  all.element_locks = element_locks_.book().requests.size() + element_locks_.book().elements.size();
   all.writes_under_way = !writes_->all_free();
   return all;
 }

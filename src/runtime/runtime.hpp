@@ -16,6 +16,7 @@
 #include "base/host.hpp"
 #include "base/mutex.hpp"
 #include "cluster/membership.hpp"
+#include "coherence/element_locks.hpp"
 #include "coherence/protocol.hpp"
 #include "fabric/fabric.hpp"
 #include "memory/allocator.hpp"
@@ -53,7 +54,7 @@ class Present {
 ///   1. Nothing waits while it holds the engine lock, but for threads that are inside an access (nanoseconds).
 ///   2. Everything sent under the engine lock is flushed before it is released, but for a few small writes to a home
 ///      that has an answer to give to an earlier one: its arrival flushes them (see is_held_back).
-class Runtime final : private coherence::Env {
+class Runtime final : private coherence::Env, private coherence::ElementEnv {
  public:
   /// Throws Error.
   Runtime(const Options& options, std::unique_ptr<cluster::Membership> membership);
@@ -92,6 +93,9 @@ class Runtime final : private coherence::Env {
   Status lock(GlobalAddress address, std::uint64_t bytes, LockMode mode, bool is_try);
   Status unlock(GlobalAddress address, std::uint64_t bytes);
   Result<std::byte*> pin(GlobalAddress address, std::uint64_t bytes, LockMode mode);
+  // element_locks.cpp
+  Status lock_element(GlobalAddress element, LockMode mode, bool is_try);
+  Status unlock_element(GlobalAddress element);
   // allocate.cpp, runtime.cpp
   Status barrier(std::chrono::milliseconds timeout);
   Status publish(std::string_view name, GlobalAddress address);
@@ -218,6 +222,26 @@ class Runtime final : private coherence::Env {
   void unlock_line(GlobalAddress line, LockMode mode);
   void tell_unlocked(GlobalAddress line);
 
+  // ---- element_locks.cpp ----
+  struct ElementCall {  // a thread that waits for an element
+    std::atomic<bool> done{false};
+    ThreadState* thread = nullptr;
+    GlobalAddress element;
+    coherence::ElementAnswer answer = coherence::ElementAnswer::kRefused;
+    NodeId dead = kNoNode;
+  };
+  [[nodiscard]] std::uint64_t ask_for_element(ElementCall& call, LockMode mode, bool is_try);
+  [[nodiscard]] bool withdraw_element_call(std::uint64_t ticket, const ElementCall& call);
+  void release_element(std::uint64_t ticket, GlobalAddress element) ATOLL_REQUIRES(mutex_);
+  void end_element_call(std::uint64_t ticket, GlobalAddress element, coherence::ElementAnswer answer, NodeId dead)
+      ATOLL_REQUIRES(mutex_);
+  void handle_element(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
+  void answer(const coherence::Party& to, GlobalAddress element, coherence::ElementAnswer answer, NodeId dead) override
+      ATOLL_REQUIRES(mutex_);
+  void fault(const coherence::Party& from, GlobalAddress element, const char* why) override ATOLL_REQUIRES(mutex_);
+  void broken(GlobalAddress element, const char* what) override ATOLL_REQUIRES(mutex_);
+  void drop_locks_of(NodeId dead) ATOLL_REQUIRES(mutex_);
+
   // ---- allocate.cpp ----
   struct Call {  // a request to another node's allocator, or the barrier
     std::atomic<bool> done{false};
@@ -276,6 +300,8 @@ class Runtime final : private coherence::Env {
   std::uint32_t fruitless_ ATOLL_GUARDED_BY(mutex_) = 0;              // searches for a slot in a row that found none
   std::unordered_map<std::uint64_t, Call*> calls_ ATOLL_GUARDED_BY(mutex_);
   std::uint64_t next_call_ ATOLL_GUARDED_BY(mutex_) = 1;
+  coherence::ElementLocks element_locks_ ATOLL_GUARDED_BY(mutex_){*this};                   // of this node's elements
+  std::unordered_map<std::uint64_t, ElementCall*> element_calls_ ATOLL_GUARDED_BY(mutex_);  // by ticket
   std::map<std::string, AtomicFunction, std::less<>> functions_ ATOLL_GUARDED_BY(mutex_);
   std::uint64_t barrier_round_ ATOLL_GUARDED_BY(mutex_) = 0;  // this node's
   bool barrier_given_up_ ATOLL_GUARDED_BY(mutex_) = false;    // the last call ended early; the next goes on with it

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "atoll/detail/line.hpp"
@@ -24,6 +25,13 @@ struct HeldLock {
   LockMode mode = LockMode::kRead;
 };
 
+/// An element that a thread has locked.
+struct HeldElement {
+  std::uint64_t ticket = 0;  // which the home knows the lock by
+  LockMode mode = LockMode::kRead;
+  std::uint32_t times = 1;  // a reader's second lock needs no turn, and the home does not hear of it
+};
+
 /// One thread of one node.
 ///
 /// Thread-safety: `pending_writes`, `sleeping`, `bell` and `write_error` are shared with whoever completes the thread's
@@ -39,7 +47,8 @@ struct ThreadState {
   std::atomic<std::uint32_t> sleeping{0};
   std::atomic<std::uint32_t> bell{0};  // futex
   std::vector<HeldLock> held;
-  Strides strides;  // readers who go on are read ahead for
+  std::unordered_map<std::uint64_t, HeldElement> elements;  // that the thread has locked, by address
+  Strides strides;                                          // readers who go on are read ahead for
   std::uint64_t last_missed_write = 0;
   std::uint32_t fenced_hits = 0;
   std::uint32_t visits_per_fetch = 16;           // see Runtime::read_in_place

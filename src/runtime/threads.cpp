@@ -136,6 +136,7 @@ ThreadState& ThreadRegistry::add(detail::ThreadSlot& slot) {
   state.hits_before = slot.hits;
   state.write_error.store(0, std::memory_order_relaxed);
   state.held.clear();
+  state.elements.clear();
   state.strides = {};
   state.last_missed_write = 0;
   return state;
@@ -143,8 +144,8 @@ ThreadState& ThreadRegistry::add(detail::ThreadSlot& slot) {
 
 void ThreadRegistry::remove(ThreadState& state) noexcept {
   base::MutexLock lock(mutex_);
-  if (!state.held.empty()) {
-    spdlog::error("a thread ended while it held {} lock(s); they stay locked", state.held.size());
+  if (const std::size_t held = state.held.size() + state.elements.size(); held != 0) {
+    spdlog::error("a thread ended while it held {} lock(s); they stay locked", held);
   }
   if (const auto error = Errc(state.write_error.load(std::memory_order_relaxed)); error != Errc::kOk) {
     spdlog::error("a thread ended without a fence, and a write of it had failed: {}", to_string(error));

@@ -27,7 +27,7 @@ Workload::Object Workload::make_object(GlobalAddress address, std::uint32_t byte
 void Workload::lay_out() {
   const NodeId nodes = cluster_.options().nodes;
   const std::uint32_t cold = options_.cold_lines / nodes + 1;
-  const std::uint32_t lines = options_.hot_lines + 5 * (options_.blobs + options_.locked) + cold + 6;
+  const std::uint32_t lines = options_.hot_lines + 5 * (options_.blobs + options_.locked) + cold + 8;
   arenas_.resize(nodes);
   for (NodeId node = 0; node < nodes; ++node) {
     cluster_.spawn(node, [this, node, lines](Node& on) {
@@ -83,6 +83,7 @@ void Workload::lay_out() {
     for (std::uint32_t i = 0; i < cold; ++i) cold_.push_back(make_object(take_lines(node, 1), 8));
   }
   cold_starts_.push_back(std::uint32_t(cold_.size()));
+  for (int i = 0; i < 2; ++i) lay_out_elements(take_lines(NodeId(random.below(nodes)), 1));
   lay_out_tallies(hot[0] + (line_bytes_ - 48), tallies, take_lines(NodeId(random.below(nodes)), 1));
 }
 

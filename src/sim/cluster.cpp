@@ -203,6 +203,7 @@ void Cluster::audit_node(NodeId node, const Inspection& held) const {
   leak("lines are waited for", held.lines_waiting);
   leak("lines wait for a slot", held.lines_starved);
   leak("calls have no answer", held.calls);
+  leak("locks of elements are left", held.element_locks);
   leak("slots are said to be on their way back", held.slots_returning);
   leak("asynchronous writes (or more) are not done", held.writes_under_way ? 1 : 0);
   std::uint64_t slots = held.slots_used;

@@ -38,10 +38,28 @@ Word word_of(std::uint64_t stamp) {
 }  // namespace
 
 std::string_view to_string(Act act) noexcept {
-  constexpr std::array<std::string_view, kActs> kNames = {
-      "read",   "write", "read_blob",  "write_blob", "scan",           "fetch_add",     "exchange", "compare_exchange",
-      "atomic", "fence", "write_lock", "read_lock",  "try_write_lock", "try_read_lock", "allocate", "free",
-      "misuse", "apply"};
+  constexpr std::array<std::string_view, kActs> kNames = {"read",
+                                                          "write",
+                                                          "read_blob",
+                                                          "write_blob",
+                                                          "scan",
+                                                          "fetch_add",
+                                                          "exchange",
+                                                          "compare_exchange",
+                                                          "atomic",
+                                                          "fence",
+                                                          "write_lock",
+                                                          "read_lock",
+                                                          "try_write_lock",
+                                                          "try_read_lock",
+                                                          "allocate",
+                                                          "free",
+                                                          "misuse",
+                                                          "apply",
+                                                          "write_element",
+                                                          "read_element",
+                                                          "try_write_element",
+                                                          "try_read_element"};
   return kNames[std::size_t(act)];
 }
 
@@ -171,6 +189,10 @@ void Workload::act(Worker& worker, Act what) {
     case Act::kFree: return free_one(worker);
     case Act::kMisuse: return misuse(worker);
     case Act::kApply: return worker.random.below(4) == 0 ? read_tally(worker) : apply(worker);
+    case Act::kWriteElement: return use_element(worker, LockMode::kWrite, false);
+    case Act::kReadElement: return use_element(worker, LockMode::kRead, false);
+    case Act::kTryWriteElement: return use_element(worker, LockMode::kWrite, true);
+    case Act::kTryReadElement: return use_element(worker, LockMode::kRead, true);
     case Act::kCount: break;
   }
 }
@@ -317,37 +339,6 @@ void Workload::fence(Worker& worker) {
   if (!again.ok()) throw Failure("a fence reports the same failure twice: " + again.to_string());
 }
 
-void Workload::use_locked(Worker& worker, LockMode mode, bool is_try) {
-  Object& object = pick(worker, locked_);
-  Node& node = *worker.node;
-  begin(worker, "lock", object.address);
-  Status status;
-  if (mode == LockMode::kWrite) {
-    status = is_try ? node.try_write_lock(object.address, object.bytes) : node.write_lock(object.address, object.bytes);
-  } else {
-    status = is_try ? node.try_read_lock(object.address, object.bytes) : node.read_lock(object.address, object.bytes);
-  }
-  const bool refused = is_try && status.code() == Errc::kRefused;
-  if (!end(worker, refused ? Status() : status)) return;
-  writes_are_done(worker);
-  if (refused) return;
-  take_lock(worker, object, mode);
-  read_object(worker, object);
-  if (mode == LockMode::kWrite) {
-    if (worker.random.below(2) == 0) {
-      object.draft = stamps_ + 1;
-      write_object(worker, object, any_consistency(worker));
-      if (worker.random.below(2) == 0) cluster_.machine().sleep_ns(worker.random.below(5'000));
-    }
-    write_object(worker, object, any_consistency(worker));
-  }
-  if (worker.random.below(3) == 0) cluster_.machine().sleep_ns(worker.random.below(20'000));
-  if (worker.random.below(2) == 0) read_object(worker, object);
-  give_lock(object, mode);
-  begin(worker, "unlock", object.address);
-  if (end(worker, node.unlock(object.address, object.bytes))) writes_are_done(worker);
-}
-
 /// Reads what is written under locks without one. Nodes other than the writer's wait for its unlock, so that they never
 /// see what it overwrote before that.
 void Workload::peek(Worker& worker) {
@@ -478,28 +469,6 @@ void Workload::check_cells(Worker& worker, Object& object, std::span<const std::
     Tick oldest = worker.begun;
     for (const auto& other : workers_) oldest = std::min(oldest, other->begun);
     cell.prune(oldest);
-  }
-}
-
-void Workload::take_lock(Worker& worker, Object& object, LockMode mode) {
-  if (object.writer != 0 || (mode == LockMode::kWrite && object.readers != 0)) {
-    throw Failure(
-        fmt::format("thread {} was given a lock of {} that {} holds", worker.number, object.address.to_string(),
-                    object.writer != 0 ? fmt::format("thread {}", object.writer - 1) : "a reader"),
-        object.address);
-  }
-  if (mode == LockMode::kWrite) {
-    object.writer = worker.number + 1;
-  } else {
-    ++object.readers;
-  }
-}
-
-void Workload::give_lock(Object& object, LockMode mode) {
-  if (mode == LockMode::kWrite) {
-    object.writer = 0;
-  } else {
-    --object.readers;
   }
 }
 

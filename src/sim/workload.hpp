@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -36,6 +37,10 @@ enum class Act : std::uint8_t {
   kFree,
   kMisuse,
   kApply,
+  kWriteElement,
+  kReadElement,
+  kTryWriteElement,
+  kTryReadElement,
   kCount,
 };
 inline constexpr std::size_t kActs = std::size_t(Act::kCount);
@@ -79,6 +84,11 @@ class Workload {
     std::uint32_t readers = 0;
     std::uint64_t draft = 0;           // the last stamp that was overwritten under the same lock
     std::set<std::uint64_t> replaced;  // values of 8 bytes that an atomic has replaced: each once
+  };
+  /// One of several in a line, each of which has a lock of its own.
+  struct Element {
+    Object object;
+    std::set<std::uint32_t> readers;  // threads that hold it
   };
   struct Pending {
     Object* object;
@@ -130,6 +140,7 @@ class Workload {
   void lay_out();
   void lay_out_tallies(GlobalAddress beside, GlobalAddress own, GlobalAddress wide);
   void register_operators(Node& node);
+  void lay_out_elements(GlobalAddress line);
   void audit();
   void run_phase(bool last);
   void finish_all();
@@ -152,6 +163,8 @@ class Workload {
   void read_tally(Worker& worker);
   void peek(Worker& worker);
   void use_locked(Worker& worker, LockMode mode, bool is_try);
+  void use_element(Worker& worker, LockMode mode, bool is_try);
+  void lock_again(Worker& worker, const Element& element, LockMode mode);
   void allocate(Worker& worker);
   void free_one(Worker& worker);
   void misuse(Worker& worker);
@@ -167,6 +180,7 @@ class Workload {
   void give_lock(Object& object, LockMode mode);
   void set_arena_lines(std::uint32_t line_bytes);
   void give_arenas_back();
+  void take_element(Worker& worker, Element& element, LockMode mode);
   void claim_range(GlobalAddress address, std::uint64_t bytes);
   void check_counters();
 
@@ -184,6 +198,7 @@ class Workload {
   std::vector<Object> words_;
   std::vector<Object> blobs_;
   std::vector<Object> locked_;
+  std::deque<Element> elements_;            // which writes under way point to
   std::vector<Object> cold_;                // one word in each of many lines
   std::vector<std::uint32_t> cold_starts_;  // where in `cold_` each node's lines begin
   std::vector<GlobalAddress> counters_;

@@ -38,7 +38,9 @@ namespace atoll::wire {
   X(FreeReply, "home to any", "done, or an error")                                           \
   X(BarrierArrive, "any to node 0", "this node reached barrier number n")                    \
   X(BarrierRelease, "node 0 to all", "everyone reached barrier number n")                    \
-  X(Leaving, "any to all", "this node's program is done; it was in barrier number n last")
+  X(Leaving, "any to all", "this node's program is done; it was in barrier number n last")   \
+  X(ElementLock, "any to home", "this element's lock, or an end of that wish")               \
+  X(ElementAnswer, "home to any", "the lock is yours, or why not")
 
 enum class Kind : std::uint8_t {
   kNone,

@@ -87,6 +87,8 @@ HomeIs home_of(Kind kind) noexcept {
     case Kind::kBarrierArrive:
     case Kind::kBarrierRelease:
     case Kind::kLeaving:
+    case Kind::kElementLock:
+    case Kind::kElementAnswer:
     case Kind::kCount: break;
   }
   return HomeIs::kAnyone;
@@ -121,13 +123,31 @@ const char* find_fault_of_write(const Message& m, const Limits& limits) noexcept
   return lines_are_so_large(m, limits) ? nullptr : "lines of another size";
 }
 
+/// The two kinds that name an element; the others that concern no line are judged by who works on them.
+const char* find_fault_of_element(const Message& m, NodeId from, const Limits& limits) noexcept {
+  const bool is_lock = m.kind == Kind::kElementLock;
+  if (!is_lock && m.kind != Kind::kElementAnswer) return nullptr;
+  const GlobalAddress element(m.line);
+  if (element.kind() != GlobalAddress::Kind::kMemory) return "no such element";
+  if (element.node() != (is_lock ? limits.self : from)) return "an element that has its home elsewhere";
+  if (element.offset() >= limits.memory_bytes[element.node()]) return "an element beyond the home's memory";
+  if (is_lock) {
+    if (m.requester != from) return "a request for somebody else";
+    return (m.flags & kRelease) != 0 && m.flags != kRelease ? "a lock that is let go otherwise" : nullptr;
+  }
+  if (m.slots[kElementAnswerAt] >= kElementAnswers) return "no such answer";
+  const bool tells_of_death = m.slots[kElementAnswerAt] == kElementAbandoned;
+  return tells_of_death && m.slots[kElementDeadAt] >= limits.nodes ? "the death of nobody" : nullptr;
+}
+
 const char* find_fault(const Message& m, NodeId from, const Limits& limits) noexcept {
   if (m.version != kVersion) return "another version of the protocol";
   if (m.kind == Kind::kNone || m.kind >= Kind::kCount) return "no such kind";
   if (m.from != from) return "not from whom it says";
   if (m.requester >= limits.nodes) return "no such requester";
-  if ((m.flags & ~(kTry | kExclusive | kInUse | 0xf << kLargerShift)) != 0) return "unknown flags";
-  if (!is_line_kind(m.kind)) return nullptr;
+  const unsigned may_have = is_line_kind(m.kind) ? kTry | kExclusive | kInUse | 0xf << kLargerShift : kTry | kExclusive | kRelease;
+  if ((m.flags & ~may_have) != 0) return "unknown flags";
+  if (!is_line_kind(m.kind)) return find_fault_of_element(m, from, limits);
   if (m.count == 0 || m.count > kMaxRun) return "a run of no or too many lines";
   const GlobalAddress line(m.line);
   if (line.node() >= limits.nodes || line.kind() != GlobalAddress::Kind::kMemory) return "no such home";

@@ -19,9 +19,15 @@ enum Flags : std::uint8_t {
   kTry = 1,        // answer at once; a lock in the way means refusal
   kExclusive = 2,  // Data: the permission is to write (what was asked for, said again for readers of traces)
   kInUse = 4,      // Written: threads of the home have used the line since the last write from elsewhere
+  kRelease = 8,    // ElementLock: the lock is given back, or not waited for any more
   // The upper half is a number: the lines are 2^n times as large as those of the heap.
 };
 inline constexpr unsigned kLargerShift = 4;
+
+/// ElementLock has the element's address in `line` and the ticket in `argument`, and kTry and kExclusive say what is
+/// wanted. ElementAnswer has the same of both, and in `slots` the answer and whose death it tells of, if it does.
+inline constexpr std::uint32_t kElementAnswers = 4, kElementAbandoned = 2;
+inline constexpr std::size_t kElementAnswerAt = 0, kElementDeadAt = 1;
 
 /// A message. Line kinds name `count` consecutive lines from `line` on and a slot for each; the others use
 /// `argument` and `slots` as their own pages in docs/protocol.md say. So do two of the line kinds, which need no slots:

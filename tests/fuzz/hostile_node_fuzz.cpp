@@ -101,12 +101,13 @@ class Worker {
       lock.lock();
     }
     while (!held_.empty()) unlock();
+    while (!elements_.empty()) unlock_element();
   }
   void operate(const Step& step) {
     const global_ptr<Word> at(line_of(step, kNodes));
     const std::uint64_t bytes = 8ull * (1 + step.slot);
     std::array<std::byte, 8 * 256> buffer{};
-    switch (step.kind % 13) {
+    switch (step.kind % 16) {
       case 0: (void)node_.read(at); break;
       case 1: (void)node_.write(at, Word(step.argument)); break;
       case 2: (void)node_.fetch_add(at, Word{1}); break;
@@ -124,11 +125,23 @@ class Worker {
         if (step.flags % 2 == 0) (void)node_.apply(at, op::add<Word>, step.argument);
         if (step.flags % 2 == 1) (void)node_.apply(at, op::bit_xor<Word>, step.argument);
         break;
+      case 13: hold(node_.write_lock_element(at.address()), at.address()); break;
+      case 14: hold(node_.try_read_lock_element(at.address()), at.address()); break;
+      case 15:
+        if (!elements_.empty()) unlock_element();
+        break;
       default: (void)node_.fence(); break;
     }
   }
   void held(const Status& status, GlobalAddress address, std::uint64_t bytes) {
     if (status.ok()) held_.emplace_back(address, bytes);
+  }
+  void hold(const Status& status, GlobalAddress element) {
+    if (status.ok()) elements_.push_back(element);
+  }
+  void unlock_element() {
+    ATOLL_FUZZ_CHECK(node_.unlock_element(elements_.back()).code() != Errc::kNotHeld);
+    elements_.pop_back();
   }
   void unlock() {
     // It may tell of a write that could not be done; the lock is released all the same.
@@ -142,6 +155,7 @@ class Worker {
   std::condition_variable changed_;
   std::deque<Step> steps_;
   std::vector<std::pair<GlobalAddress, std::uint64_t>> held_;  // locks, the thread's own
+  std::vector<GlobalAddress> elements_;                        // the same of elements
   bool ended_ = false;
   std::thread thread_;
 };

@@ -12,9 +12,9 @@ import sys
 LINE = 512
 KINDS = ("GetShared GetExclusive Upgrade WriteHome GetOperated PutShared PutDirty PutOperated Invalidate ForwardShared ForwardExclusive Data Grant "
          "Written Refused PutAck InvalidateAck InvalidateRefused WriteBack Transfer OwnerRefused OwnerData Allocate "
-         "AllocateReply Free FreeReply BarrierArrive BarrierRelease Leaving").split()
+         "AllocateReply Free FreeReply BarrierArrive BarrierRelease Leaving ElementLock ElementAnswer").split()
 TO_HOME = ("GetShared GetExclusive Upgrade WriteHome GetOperated PutShared PutDirty PutOperated InvalidateAck InvalidateRefused WriteBack Transfer "
-           "OwnerRefused").split()
+           "OwnerRefused ElementLock").split()
 READ, WRITE, ATOMIC, OPERATE, READ_LOCK, WRITE_LOCK, TRY_READ, TRY_WRITE = range(8)
 
 # ---- wire messages (src/wire/message.hpp) ----
@@ -47,6 +47,10 @@ def wire_message():
     yield "stale", head + message("GetShared", 1, 1, good, epoch=7)
     yield "other-version", head + message("GetShared", 1, 1, good, version=9)
     yield "unknown-kind", head + message(99, 1, 1, good)
+    yield "element-release", head + message("ElementLock", 1, 1, good + 8, argument=7, flags=8)
+    yield "element-beyond-memory", head + message("ElementLock", 1, 1, address(0, 1 << 20), argument=7)
+    yield "element-answer-of-a-death", head + message("ElementAnswer", 1, 1, address(1, 8), slots=[2, 2], argument=7)
+    yield "element-answer-unknown", head + message("ElementAnswer", 1, 1, address(1, 8), slots=[4], argument=7)
     yield "two", head + message("GetShared", 1, 1, good) + message("PutShared", 1, 1, good)
 
 
@@ -126,6 +130,9 @@ def hostile_node():
     yield "operands", (does(12, home=1) + pause + sends("Grant", 1, 0) + pause + sends("Invalidate", 1, 1) + pause +
                        sends("PutAck", 1, 0) + sends("GetOperated", 1, 1, argument=1) + sends("GetOperated", 2, 2, argument=2) +
                        sends("PutOperated", 1, 1) + does(12) + sends("PutOperated", 2, 2))
+    yield "elements", (sends("ElementLock", 1, 1, slot=1, flags=2, argument=5) + sends("ElementLock", 2, 2, slot=1, argument=5) +
+                       does(14, slot=0) + does(13, home=1) + pause + sends("ElementAnswer", 1, 1, home=1, argument=2) + does(15) +
+                       sends("ElementLock", 1, 1, slot=1, flags=8, argument=5) + sends("ElementLock", 2, 2, slot=1, flags=8, argument=5))
     yield "raw", step(0) + message("GetShared", 1, 1, address(0, 8 * LINE)) + step(0) + bytes(64)
     yield "garbage", step(0) + bytes(range(64)) + does(0)
 

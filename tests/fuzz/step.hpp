@@ -40,11 +40,17 @@ inline wire::Message message_of(const Step& step, NodeId nodes) {
   m.line = line_of(step, nodes).bits();
   // Calls and barriers number themselves with small numbers; a few are very large.
   m.argument = step.argument < 0xff00 ? step.argument : UINT64_MAX - (step.argument & 0xff);
-  if (!wire::is_line_kind(m.kind)) m.line = step.slot;
+  const bool of_element = m.kind == wire::Kind::kElementLock || m.kind == wire::Kind::kElementAnswer;
+  if (!wire::is_line_kind(m.kind) && !of_element) m.line = step.slot;
   for (std::uint32_t i = 0; i < wire::kMaxRun; ++i) m.slots[i] = (step.slot + i) % (kSlots + 2);
   if (m.kind == wire::Kind::kWriteHome) {
     m.argument = wire::pack({step.argument % (kLineBytes + 1), step.slot % (wire::SmallWrite::kMaxBytes + 2u)});
     m.count = 1;
+  }
+  if (of_element) {
+    m.flags = step.flags & 15;
+    m.line += 8ull * step.slot % kLineBytes;
+    m.slots[wire::kElementAnswerAt] = (step.flags >> 4) % (wire::kElementAnswers + 1);
   }
   if (m.kind == wire::Kind::kGetOperated) m.argument = step.argument % 4;
   if (m.kind == wire::Kind::kWritten) m.slots[0] = std::uint32_t(GlobalAddress(m.line).offset() / kLineBytes);

@@ -24,6 +24,12 @@ void check_good(const Message& m, NodeId from, const wire::Limits& limits) {
   ATOLL_FUZZ_CHECK(m.kind > Kind::kNone && m.kind < Kind::kCount);
   ATOLL_FUZZ_CHECK(m.from == from && m.requester < limits.nodes && m.version == wire::kVersion);
   ATOLL_FUZZ_CHECK(wire::to_string(m.kind) != "unknown" && !wire::meaning(m.kind).empty());
+  if (m.kind == Kind::kElementLock || m.kind == Kind::kElementAnswer) {
+    const GlobalAddress element(m.line);
+    ATOLL_FUZZ_CHECK(element.node() == (m.kind == Kind::kElementLock ? limits.self : from));
+    ATOLL_FUZZ_CHECK(element.offset() < limits.memory_bytes[element.node()]);
+    ATOLL_FUZZ_CHECK(m.kind == Kind::kElementLock ? m.requester == from : m.slots[0] < wire::kElementAnswers);
+  }
   if (!wire::is_line_kind(m.kind)) return;
   ATOLL_FUZZ_CHECK(m.count >= 1 && m.count <= wire::kMaxRun);
   for (std::uint64_t i = 0; i < m.count; ++i) {

@@ -10,6 +10,7 @@
 
 #include "coherence/cache_table.hpp"
 #include "coherence/directory_table.hpp"
+#include "coherence/element_table.hpp"
 
 namespace atoll::coherence {
 namespace {
@@ -77,6 +78,16 @@ TEST(CacheTable, EveryRowHasAReasonAndNeverDoesNothing) {
 }
 TEST(CacheTable, EveryStateIsReached) {
   EXPECT_THAT(states_not_reached(kCacheRows), IsEmpty());
+}
+
+TEST(ElementTable, EveryStateAndEventHasExactlyOneRow) {
+  EXPECT_THAT(pairs_not_covered_once(kElementTable), IsEmpty());
+}
+TEST(ElementTable, EveryRowHasAReasonAndNeverDoesNothing) {
+  EXPECT_THAT(rows_ill_formed(kElementRows), IsEmpty());
+}
+TEST(ElementTable, EveryStateIsReached) {
+  EXPECT_THAT(states_not_reached(kElementRows), IsEmpty());
 }
 
 TEST(Tables, ADoubledAndAMissingRowAreNoticed) {

@@ -60,6 +60,41 @@ TEST(Judge, TakesWhatIsGood) {
   EXPECT_EQ(judge(other_epoch, kFrom, kLimits, &why), Verdict::kStale);
 }
 
+TEST(Judge, OfLocksOfElements) {
+  Message lock = good();
+  lock.kind = Kind::kElementLock;
+  lock.line += 12;  // any address: an element need not begin a line
+  lock.flags = kTry | kExclusive;
+  lock.count = 0;
+  EXPECT_EQ(fault_of(lock), "");
+  const auto of_lock = [&](auto change) {
+    Message m = lock;
+    change(m);
+    return fault_of(m);
+  };
+  EXPECT_EQ(of_lock([](Message& m) { m.flags = kRelease; }), "");
+  EXPECT_THAT(of_lock([](Message& m) { m.flags = kRelease | kTry; }), HasSubstr("let go"));
+  EXPECT_THAT(of_lock([](Message& m) { m.requester = 0; }), HasSubstr("somebody else"));
+  EXPECT_THAT(of_lock([](Message& m) { m.line = GlobalAddress::make(kFrom, 8).bits(); }), HasSubstr("elsewhere"));
+  EXPECT_THAT(of_lock([](Message& m) { m.line = GlobalAddress::make(9, 8).bits(); }), HasSubstr("elsewhere"));
+  EXPECT_THAT(of_lock([](Message& m) { m.line = GlobalAddress::make(kSelf, kMemory[kSelf]).bits(); }),
+              HasSubstr("beyond"));
+  EXPECT_THAT(of_lock([](Message& m) { m.line = GlobalAddress::make(kSelf, 8, GlobalAddress::Kind::kFile).bits(); }),
+              HasSubstr("no such element"));
+  Message answer = lock;
+  answer.kind = Kind::kElementAnswer;
+  answer.line = GlobalAddress::make(kFrom, 8).bits();
+  answer.slots = {kElementAbandoned, 2};
+  EXPECT_EQ(fault_of(answer), "");
+  answer.slots = {kElementAbandoned, 3};
+  EXPECT_THAT(fault_of(answer), HasSubstr("nobody"));
+  answer.slots = {kElementAnswers, 0};
+  EXPECT_THAT(fault_of(answer), HasSubstr("no such answer"));
+  answer.slots = {0, 0};
+  answer.line = lock.line;
+  EXPECT_THAT(fault_of(answer), HasSubstr("elsewhere"));
+}
+
 TEST(Judge, FindsEveryFault) {
   EXPECT_THAT(changed([](Message& m) { m.version = 9; }), HasSubstr("version"));
   EXPECT_THAT(changed([](Message& m) { m.kind = Kind::kNone; }), HasSubstr("kind"));

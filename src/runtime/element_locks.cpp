@@ -1,0 +1,166 @@
+// Locks of elements: the side of the threads, and what goes between nodes. Who gets a lock when is the table's affair
+// (coherence::ElementLocks), at the element's home. Lines have no part in it.
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "runtime/runtime.hpp"
+
+namespace atoll::runtime {
+
+using coherence::ElementAnswer;
+using coherence::Party;
+using wire::Kind;
+
+Status Runtime::lock_element(GlobalAddress element, LockMode mode, bool is_try) {
+  if (const Status status = check_range(element, 1); !status.ok()) return status;
+  ThreadState& thread = threads_.current();
+  if (const Status status = fence_writes(thread); !status.ok()) return status;
+  if (const auto held = thread.elements.find(element.bits()); held != thread.elements.end()) {
+    // In the queue a second reader might wait for a writer that waits for the first: itself.
+    if (mode == LockMode::kWrite || held->second.mode == LockMode::kWrite) {
+      return {Errc::kWouldDeadlock, "this thread has locked the element already"};
+    }
+    ++held->second.times;
+    return {};
+  }
+  const NodeId home = element.node();
+  if (is_dead(home)) return {Errc::kNodeDied, "the home of the element is gone", home};
+  ElementCall call;
+  call.thread = &thread;
+  call.element = element;
+  const std::uint64_t ticket = ask_for_element(call, mode, is_try);
+  const Status waited =
+      wait(thread, home, Clock::time_point::max(), [&] { return call.done.load(std::memory_order_acquire); });
+  if (!waited.ok() && withdraw_element_call(ticket, call)) return waited;
+  switch (call.answer) {
+    case ElementAnswer::kGranted: break;
+    case ElementAnswer::kRefused:
+      counters_->lock_refusals.add();
+      return {Errc::kRefused, "another lock or request is in the way"};
+    case ElementAnswer::kAbandoned:
+      return {Errc::kNodeDied, "the node that had locked the element to write is gone", call.dead};
+    case ElementAnswer::kExcess:
+      return {Errc::kOutOfMemory, "this node has as many element locks at that home as it may", home};
+  }
+  thread.elements[element.bits()] = {ticket, mode, 1};
+  return {};
+}
+
+Status Runtime::unlock_element(GlobalAddress element) {
+  ThreadState& thread = threads_.current();
+  const auto held = thread.elements.find(element.bits());
+  if (held == thread.elements.end()) return {Errc::kNotHeld, "this thread has not locked the element"};
+  // What was written under the lock must be seen by who gets it next. A failure is reported, the lock released.
+  const Status fenced = ATOLL_FAULT(element_unlock_before_fence) ? Status() : fence_writes(thread);
+  if (--held->second.times != 0) return fenced;
+  const std::uint64_t ticket = held->second.ticket;
+  thread.elements.erase(held);
+  if (is_dead(element.node())) {
+    return fenced.ok() ? Status(Errc::kNodeDied, "the home of the element is gone", element.node()) : fenced;
+  }
+  base::MutexLock lock(mutex_);
+  release_element(ticket, element);
+  flush();
+  return fenced;
+}
+
+/// Returns the ticket that the answer will name.
+std::uint64_t Runtime::ask_for_element(ElementCall& call, LockMode mode, bool is_try) {
+  base::MutexLock lock(mutex_);
+  const std::uint64_t ticket = next_call_++;
+  element_calls_[ticket] = &call;
+  const bool exclusive = mode == LockMode::kWrite;
+  if (call.element.node() == self_) {
+    element_locks_.request({self_, ticket}, call.element, exclusive, is_try);
+    if (!call.done.load(std::memory_order_relaxed)) counters_->lock_waits.add();
+  } else {
+    wire::Message message;
+    message.kind = Kind::kElementLock;
+    message.line = call.element.bits();
+    message.argument = ticket;
+    message.flags = std::uint8_t((is_try ? wire::kTry : 0) | (exclusive ? wire::kExclusive : 0));
+    call_home(call.element.node(), message);
+    counters_->lock_misses.add();
+  }
+  flush();
+  return ticket;
+}
+
+/// The thread waits no longer. False: the answer has come in the meantime, and counts. Else one that is still under way
+/// finds no call; if it is a grant, the home takes it back when it hears of this.
+bool Runtime::withdraw_element_call(std::uint64_t ticket, const ElementCall& call) {
+  base::MutexLock lock(mutex_);
+  if (call.done.load(std::memory_order_relaxed)) return false;
+  element_calls_.erase(ticket);
+  if (!is_dead(call.element.node())) release_element(ticket, call.element);
+  flush();
+  return true;
+}
+
+void Runtime::release_element(std::uint64_t ticket, GlobalAddress element) {
+  if (element.node() == self_) return element_locks_.release({self_, ticket}, element);
+  wire::Message message;
+  message.kind = Kind::kElementLock;
+  message.line = element.bits();
+  message.argument = ticket;
+  message.flags = wire::kRelease;
+  call_home(element.node(), message);
+}
+
+// ---- between nodes ----
+
+/// Receive ElementLock: the table decides. Receive ElementAnswer: hand it to the thread that asked.
+void Runtime::handle_element(const wire::Message& message, NodeId from) {
+  const GlobalAddress element(message.line);
+  if (message.kind == Kind::kElementAnswer) {
+    return end_element_call(message.argument, element, ElementAnswer(message.slots[wire::kElementAnswerAt]),
+                            NodeId(message.slots[wire::kElementDeadAt]));
+  }
+  const Party party{from, message.argument};
+  if ((message.flags & wire::kRelease) != 0) return element_locks_.release(party, element);
+  element_locks_.request(party, element, (message.flags & wire::kExclusive) != 0, (message.flags & wire::kTry) != 0);
+}
+
+/// One that has given up is not there any more. (Who answers is the element's home: messages are judged before.)
+void Runtime::end_element_call(std::uint64_t ticket, GlobalAddress element, ElementAnswer answer, NodeId dead) {
+  const auto found = element_calls_.find(ticket);
+  if (found == element_calls_.end()) return;
+  ElementCall& call = *found->second;
+  if (call.element != element) return cut_off(element.node(), "an answer about another element than was asked for");
+  element_calls_.erase(found);
+  ThreadState* const thread = call.thread;
+  call.answer = answer;
+  call.dead = dead;
+  call.done.store(true, std::memory_order_release);
+  // The call is its thread's again from here on; the thread's record outlives it.
+  if (!ATOLL_FAULT(element_answer_not_told)) finished_.push_back(thread);
+}
+
+void Runtime::answer(const Party& to, GlobalAddress element, ElementAnswer answer, NodeId dead) {
+  if (to.node == self_) return end_element_call(to.ticket, element, answer, dead);
+  wire::Message message;
+  message.kind = Kind::kElementAnswer;
+  message.line = element.bits();
+  message.argument = to.ticket;
+  message.slots[wire::kElementAnswerAt] = std::uint32_t(answer);
+  message.slots[wire::kElementDeadAt] = dead;
+  if (!is_dead(to.node)) call_home(to.node, message);
+}
+
+void Runtime::fault(const Party& from, GlobalAddress element, const char* why) {
+  spdlog::error("node {}: a request for the element {} from node {} makes no sense here: {}", self_,
+                element.to_string(), from.node, why);
+  cut_off(from.node, why);
+}
+
+void Runtime::broken(GlobalAddress element, const char* what) {
+  spdlog::critical("element {}: {}", element.to_string(), what);
+  base::check_failed(what, __FILE__, __LINE__);
+}
+
+/// A node is gone, and nothing more of it will be worked on: those who wait behind it go on, or are told.
+void Runtime::drop_locks_of(NodeId dead) {
+  element_locks_.node_died(dead);
+  flush();
+}
+
+}  // namespace atoll::runtime
