@@ -39,6 +39,9 @@ constexpr const char* kBounds =
     "    locked only under a write lock: what breaks this deadlocks in any program;\n"
     "  - at most --locks-held locks per thread (by default as many as there are lines);\n"
     "  - cache slots do not run out.\n"
+    "With --locks (3 nodes unless told): a thread wants each element independently of the others, has two requests "
+    "for\n"
+    "it under way at most, and one node dies.\n"
     "Exit code: 0 when all is well, 1 with a message chart on a violation, 3 when --max-states was reached.";
 
 struct Settings {
@@ -179,6 +182,9 @@ void run_explore_locks(const Settings& settings, bool nodes_given) {
   explorer::LockWorldOptions& world = options.world;
   if (nodes_given) world.nodes = settings.options.nodes;
   if (world.nodes > explorer::kMaxLockNodes) throw CLI::ValidationError("--nodes", "up to 3 with --locks");
+  if (settings.options.threads > explorer::kMaxLockThreads) {
+    throw CLI::ValidationError("--threads", "up to 2 with --locks");
+  }
   world.elements = settings.elements;
   world.threads = settings.options.threads;
   options.max_states = settings.options.max_states;

@@ -40,7 +40,7 @@ void ElementLocks::node_died(NodeId node) {
     }
     for (const auto& [party, element] : gone) {
       const ElementRequest& request = book_.requests.at(party);
-      if (request.holds && request.exclusive) {
+      if (request.holds && request.exclusive && !ATOLL_FAULT(element_death_frees)) {
         run(element, party, true, Event::kHolderDied);
       } else {
         release(party, element);

@@ -60,6 +60,7 @@ namespace atoll::lab {
   X(write_of_the_dead_leaks, "a write that cannot be done any more is never given up")                  \
   X(element_unlock_before_fence, "an element is unlocked while the thread's writes are under way")      \
   X(element_writer_taken_for_reader, "an element's home takes a writer for a reader")                   \
+  X(element_death_frees, "an element is given out again when its writer's node dies")                   \
   X(element_answer_not_told, "who waits for an element is not woken by the answer")
 
 enum class Fault : std::uint8_t {

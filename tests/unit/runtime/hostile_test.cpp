@@ -139,7 +139,7 @@ TEST(Hostile, PlausibleNonsenseDoesNoHarm) {
 
 /// Answers that it does not take wait at the node, and must not do so without end.
 TEST(Hostile, WhoAsksAndDoesNotListenIsCutOff) {
-  for (const Kind kind : {Kind::kFree, Kind::kWriteHome}) {
+  for (const Kind kind : {Kind::kFree, Kind::kWriteHome, Kind::kElementLock}) {
     Attack attack;
     const GlobalAddress line = attack.node().allocate(512, Placement::local()).value();
     ASSERT_TRUE(attack.node().read_lock(line, 8).ok());  // so that each write is refused
@@ -151,11 +151,51 @@ TEST(Hostile, WhoAsksAndDoesNotListenIsCutOff) {
     ask.line = kind == Kind::kFree ? 0 : line.bits() / 512 * 512;
     ask.argument = kind == Kind::kFree ? 1 : wire::pack({0, 8});
     for (int i = 0; i < 100'000 && attack.send(ask); ++i) {
+      if (kind == Kind::kElementLock) ++ask.argument;  // each is granted, up to as many as it may have
     }
     EXPECT_TRUE(attack.is_cut_off()) << wire::to_string(kind);
     EXPECT_TRUE(attack.node().unlock(line, 8).ok());
     EXPECT_TRUE(attack.node().allocate(8, Placement::local()).ok());
   }
+}
+
+/// Unlocks of what the peer has not locked change nothing; a ticket that is used twice cuts it off, and what it had
+/// locked to write by then is left to nobody.
+TEST(Hostile, LocksOfElementsAreTheirOwnersAlone) {
+  Attack attack;
+  Node& node = attack.node();
+  const GlobalAddress mine = node.allocate(64, Placement::local()).value();
+  const GlobalAddress other = mine + 8;
+  ASSERT_TRUE(node.write_lock_element(mine).ok());
+  wire::Message message;
+  message.epoch = 1;
+  message.kind = Kind::kElementLock;
+  message.from = message.requester = 1;
+  const auto send = [&](GlobalAddress element, std::uint64_t ticket, int flags) {
+    message.line = element.bits();
+    message.argument = ticket;
+    message.flags = std::uint8_t(flags);
+    ASSERT_TRUE(attack.send(message));
+  };
+  for (std::uint64_t ticket = 0; ticket < 100; ++ticket) send(mine, ticket, wire::kRelease);
+  send(other, 7, wire::kExclusive);
+  send(mine, 8, 0);  // waits, and goes again
+  send(mine, 8, wire::kRelease);
+  send(mine, 8, wire::kRelease);
+  const auto end = std::chrono::steady_clock::now() + 20s;
+  while (node.stats().messages_received < 104 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  std::thread([&] {
+    EXPECT_EQ(node.try_read_lock_element(mine).code(), Errc::kRefused);
+    EXPECT_EQ(node.try_read_lock_element(other).code(), Errc::kRefused);
+  }).join();
+  EXPECT_TRUE(node.unlock_element(mine).ok());
+  EXPECT_TRUE(node.try_write_lock_element(mine).ok());
+  send(other, 7, wire::kExclusive);
+  EXPECT_TRUE(attack.is_cut_off());
+  const Status status = node.write_lock_element(other);
+  EXPECT_EQ(status.code(), Errc::kNodeDied);
+  EXPECT_EQ(status.node(), 1);
+  EXPECT_TRUE(node.unlock_element(mine).ok());
 }
 
 /// One that was stopped for a while finds much that it has not taken yet, and is not to blame.
