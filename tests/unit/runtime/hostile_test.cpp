@@ -75,7 +75,7 @@ wire::Message plausible(base::Random& random) {
   m.line = GlobalAddress::make(NodeId(random.below(2)), (8 + random.below(6)) * 512).bits();
   m.argument = random.chance(0.5) ? random.below(100'000) : random.next();
   for (auto& slot : m.slots) slot = std::uint32_t(random.below(64));
-  if (m.kind == Kind::kElementLock) m.flags = std::uint8_t(random.below(4) == 0 ? wire::kRelease : random.below(4));
+  if (m.kind == Kind::kElementLock) m.flags = std::uint8_t(random.chance(0.25) ? 8 : random.below(4));
   if (m.kind == Kind::kElementLock || m.kind == Kind::kElementAnswer) {
     m.slots[0] = std::uint32_t(random.below(4));
     m.slots[1] = 0;
