@@ -59,15 +59,20 @@ class ArrayLayout {
   [[nodiscard]] std::uint64_t origin() const noexcept { return origin_; }
   /// REQUIRES: i < size().
   [[nodiscard]] NodeId owner_of(std::uint64_t i) const noexcept {
-    if (per_node_ != 0) return NodeId(i / per_node_);
+    if (per_node_ != 0) {
+      // A division by way of its reciprocal, which is at most one too small.
+      const auto guess = std::uint64_t((unsigned __int128)(i)*reciprocal_ >> 64);
+      return NodeId(guess + (i - guess * per_node_ >= per_node_ ? 1 : 0));
+    }
     return NodeId(std::upper_bound(first_.begin(), first_.end() - 1, i) - first_.begin() - 1);
   }
   /// REQUIRES: i < size().
   [[nodiscard]] GlobalAddress address_of(std::uint64_t i) const noexcept {
     const NodeId owner = owner_of(i);
+    if (packed_) [[likely]]
+      return GlobalAddress(zero_[owner] + i * bytes_);
     const std::uint64_t at = i - first_[owner];
-    const std::uint64_t offset = packed_ ? at * bytes_ : at / per_line_ * line_bytes_ + at % per_line_ * bytes_;
-    return base_[owner] + std::int64_t(offset);
+    return base_[owner] + std::int64_t(at / per_line_ * line_bytes_ + at % per_line_ * bytes_);
   }
   /// The elements of a chunk, which lie one behind the other.
   struct Chunk {
@@ -83,10 +88,22 @@ class ArrayLayout {
     return {address_of(first), first, std::min<std::uint64_t>(per_line_, first_[owner + 1u] - first)};
   }
   [[nodiscard]] detail::PinnedLine pin(std::uint64_t i, LockMode mode, Chunk& chunk) const noexcept;
-  /// Remembers the chunk of an element for read_memo, if it is readable here.
-  [[nodiscard]] bool remember(std::uint64_t i) const noexcept {
+  [[nodiscard]] const ChunkWords& words() const noexcept { return words_view_; }
+  /// Remembers the part of an element that was written, for write_part, if writes of this thread may be inlined.
+  void remember_part(std::uint64_t i) const noexcept {
+    ThreadSlot& slot = t_slot;
+    if (slot.write_limit == 0 || !packed_ || writes_ != Consistency::kTso) return;
+    const NodeId owner = owner_of(i);
+    slot.part_first = origin_ + first_[owner];
+    slot.part_count = first_[owner + 1u] - first_[owner];
+    slot.part_address = base_[owner].bits();
+  }
+  /// Remembers the chunk of an element that was read, for read_memo, if it seems that the next ones will be read too.
+  void consider(std::uint64_t i) const noexcept {
+    const bool is_first = words_view_.size != 0 && (i & words_view_.mask) == 0;
+    if (!goes_on(origin_ + i) && !is_first) return;
     const Chunk chunk = chunk_of(i);
-    return make_memo(origin_ + chunk.first, chunk.count, chunk.address.bits());
+    (void)make_memo(origin_ + chunk.first, chunk.count, chunk.address.bits());
   }
   /// How many elements from i on lie one behind the other, `most` at most. REQUIRES: i < size().
   [[nodiscard]] std::uint64_t run_at(std::uint64_t i, std::uint64_t most) const noexcept;
@@ -108,6 +125,8 @@ class ArrayLayout {
   [[nodiscard]] Status exchange(const Row& mine, std::vector<Row>& rows) noexcept;
   [[nodiscard]] Status agree(const Status& mine) noexcept;
   [[nodiscard]] Status set_lines(std::uint32_t line_bytes) noexcept;
+  void attach_words();
+  void detach_words() noexcept;
 
   Node& node_;
   GlobalAddress table_;  // a Row for each node, by which arrays are made
@@ -118,10 +137,14 @@ class ArrayLayout {
   bool packed_;
   bool freed_ = false;
   Consistency writes_;
-  int exceptions_;              // under way when it was made
-  std::uint64_t per_node_ = 0;  // elements of each part but the last ones; 0: the parts are the program's own
+  int exceptions_;                // under way when it was made
+  std::uint64_t per_node_ = 0;    // elements of each part but the last ones; 0: the parts are the program's own
+  std::uint64_t reciprocal_ = 0;  // 2^64 / per_node_
   std::vector<std::uint64_t> first_;
   std::vector<GlobalAddress> base_;
+  std::vector<std::uint64_t> zero_;  // of each part: where element 0 would be if the part reached so far
+  std::vector<HotWord> words_;       // of each chunk; empty where there are none
+  ChunkWords words_view_;
 };
 
 }  // namespace detail
@@ -147,7 +170,10 @@ class Array {
 
   /// Throws Error, on every node alike.
   Array(Node& node, std::uint64_t count, const ArrayOptions& options = {})
-      : layout_(std::make_unique<detail::ArrayLayout>(node, count, sizeof(T), options)), origin_(layout_->origin()) {}
+      : layout_(std::make_unique<detail::ArrayLayout>(node, count, sizeof(T), options)),
+        origin_(layout_->origin()),
+        size_(layout_->size()),
+        words_(layout_->words()) {}
 
   [[nodiscard]] std::uint64_t size() const noexcept { return layout_->size(); }
   [[nodiscard]] Node& node() const noexcept { return layout_->node(); }
@@ -168,12 +194,19 @@ class Array {
       T value;
       if (detail::read_memo(origin_ + i, value)) [[likely]]
         return value;
+      if (i < words_.size && detail::read_chunk(words_, i, value)) {
+        if ((i & words_.mask) != 0) [[likely]]
+          return value;
+      }
     }
     return get_slow(i);
   }
   Status set(std::uint64_t i, const T& value) const noexcept {
-    if (i >= size()) [[unlikely]]
-      return layout_->check(i, 1);
+    if constexpr (detail::is_word<T>) {
+      if (detail::write_part(origin_ + i, value)) [[likely]]
+        return {};
+    }
+    if (i >= size_) return layout_->check(i, 1);
     return put(*layout_, i, value);
   }
   /// The element as something to read and assign; both throw Error. REQUIRES: i < size().
@@ -304,12 +337,13 @@ class Array {
 
  private:
   /// Not inlined, and told apart from the way that is: a loop of reads is small, and keeps what it knows in registers.
+  /// Comes here also with the first element of each chunk, to remember it.
   [[gnu::noinline, gnu::cold]] Result<T> get_slow(std::uint64_t i) const noexcept {
     if (i >= size()) return layout_->check(i, 1);
     const Result<T> value = node().read(at(i));
     if constexpr (detail::is_word<T>) {
       // After the read, which may have brought the chunk.
-      if (value.ok()) (void)layout_->remember(i);
+      if (value.ok()) layout_->consider(i);
     }
     return value;
   }
@@ -326,17 +360,24 @@ class Array {
     }
     return {};
   }
-  static Status put(const detail::ArrayLayout& layout, std::uint64_t i, const T& value) noexcept {
+  /// Words by value: a loop need not keep them in memory for a call that hardly ever comes.
+  using Given = std::conditional_t<detail::is_word<T>, T, const T&>;
+  /// What is not in the part that was written last, or not a hit.
+  [[gnu::noinline]] static Status put(const detail::ArrayLayout& layout, std::uint64_t i, Given value) noexcept {
     const GlobalAddress where = layout.address_of(i);
-    // A write that hits has taken effect at once.
     if constexpr (detail::is_word<T>) {
+      layout.remember_part(i);
+      // A write that hits has taken effect at once.
       if (layout.writes() == Consistency::kTso && detail::write_hit(where.bits(), value)) return {};
     }
     return layout.node().template write<T>(where, value, layout.writes());
   }
 
   std::unique_ptr<detail::ArrayLayout> layout_;
-  std::uint64_t origin_;  // the layout's: a read should not have to look it up
+  // The layout's, which a read should not have to look up.
+  std::uint64_t origin_;
+  std::uint64_t size_;
+  detail::ChunkWords words_;
 };
 
 /// Holds the lock of an element from construction to the end of the scope. `status()` says whether it was had.
@@ -373,12 +414,17 @@ class Array<T>::Reference {
     if constexpr (detail::is_word<T>) {
       T value;
       if (detail::read_memo(layout_->origin() + i_, value)) return value;
+      const detail::ChunkWords& words = layout_->words();
+      if (i_ < words.size && (i_ & words.mask) != 0 && detail::read_chunk(words, i_, value)) return value;
     }
     const T value = layout_->node().template read<T>(layout_->address_of(i_)).value();
-    if constexpr (detail::is_word<T>) (void)layout_->remember(i_);
+    if constexpr (detail::is_word<T>) layout_->consider(i_);
     return value;
   }
   const Reference& operator=(const T& value) const {
+    if constexpr (detail::is_word<T>) {
+      if (detail::write_part(layout_->origin() + i_, value)) return *this;
+    }
     put(*layout_, i_, value).or_throw();
     return *this;
   }

@@ -25,6 +25,7 @@ class Runtime;
 }
 
 namespace detail {
+class ArrayLayout;
 template <typename T>
 inline constexpr bool is_span = false;
 template <typename T, std::size_t N>
@@ -79,7 +80,7 @@ using AtomicFunction = std::function<void(std::span<std::byte> target, std::span
 /// Locks belong to the thread that took them.
 /// Invariants:
 ///   1. A read returns the last write in coherence order, and never an older one of this thread.
-///   2. Each access that stays within one line is atomic.
+///   2. Each access of up to 4096 bytes that stays within one line is atomic.
 ///   3. No call waits for ever: a wait ends with a status when a node that it needs has died.
 ///
 /// A process joins once. (Several nodes in one process are for tests: a thread that uses two of them in turn may be
@@ -253,6 +254,10 @@ class Node {
   Result<std::uint8_t> register_wide_operator(std::string_view name, const void* identity, std::size_t bytes,
                                               void (*combine)(AnyFunction, std::byte*, const std::byte*),
                                               AnyFunction function);
+
+  friend class detail::ArrayLayout;
+  /// Words of an array's chunks for a region; see detail::ChunkWord. None: no more. False: they would not be kept.
+  bool attach_words(GlobalAddress first, std::uint64_t bytes, std::span<detail::HotWord> words, std::uint64_t zero);
 
   std::unique_ptr<runtime::Runtime> runtime_;
   const detail::LineTable* table_ = nullptr;  // the runtime's, for inlined hits; an empty one where there are none

@@ -91,6 +91,29 @@ Status ArrayLayout::set_lines(std::uint32_t line_bytes) noexcept {
   return status;
 }
 
+/// Chunks have words if they are the same by number for all nodes, and this node's hits are inlined.
+void ArrayLayout::attach_words() {
+  bool regular = in_region() && std::uint64_t(per_line_) * bytes_ == line_bytes_ && std::has_single_bit(per_line_);
+  for (const std::uint64_t first : first_) regular = regular && (first % per_line_ == 0 || first == size());
+  if (!regular) return;
+  words_.resize((size() + per_line_ - 1) / per_line_);
+  for (NodeId node = 0; node < node_.count(); ++node) {
+    if (!base_[node]) continue;
+    const std::uint64_t count = (first_[node + 1u] - first_[node] + per_line_ - 1) / per_line_;
+    const auto words = std::span(words_).subspan(first_[node] / per_line_, count);
+    if (!node_.attach_words(base_[node], bytes_of(node), words, zero_[node])) return words_.clear();
+  }
+  words_view_ = {words_.data(), size(), per_line_ - 1u, unsigned(std::countr_zero(per_line_))};
+}
+
+void ArrayLayout::detach_words() noexcept {
+  if (words_view_.size == 0) return;
+  for (NodeId node = 0; node < node_.count(); ++node) {
+    if (base_[node]) (void)node_.attach_words(base_[node], bytes_of(node), {}, 0);
+  }
+  words_view_ = {};  // the words stay, all 0, as long as somebody may look at them
+}
+
 /// Memory of a node's part.
 std::uint64_t ArrayLayout::bytes_of(NodeId node) const noexcept {
   const std::uint64_t here = first_[node + 1u] - first_[node];
@@ -139,15 +162,19 @@ ArrayLayout::ArrayLayout(Node& node, std::uint64_t count, std::uint32_t bytes, c
       status = {Errc::kInvalidArgument, "the nodes do not make the same array", other};
     }
     base_.emplace_back(row.base);
+    zero_.push_back(row.base - row.first * bytes);
   }
+  status = agree(status);  // what one node finds wrong, another may not
   if (!status.ok()) {
     if (mine.base != 0) (void)node.free(GlobalAddress(mine.base));
   } else if (in_region()) {
     status = set_lines(line_bytes_);  // if it fails, a node is gone: what lines are there nobody knows, so it is kept
   }
-  if (status.ok()) return;
-  freed_ = true;
-  throw Error(status);
+  if (!status.ok()) {
+    freed_ = true;
+    throw Error(status);
+  }
+  attach_words();
 }
 
 void ArrayLayout::divide(std::uint64_t count, const ArrayOptions& options) {
@@ -157,6 +184,7 @@ void ArrayLayout::divide(std::uint64_t count, const ArrayOptions& options) {
   } else {
     const std::uint64_t chunks = (count + options.chunk - 1) / options.chunk;
     per_node_ = (chunks + nodes - 1) / nodes * options.chunk;
+    reciprocal_ = per_node_ == 1 ? ~std::uint64_t{0} : std::uint64_t(((unsigned __int128){1} << 64) / per_node_);
     for (NodeId node = 0; node < nodes; ++node) first_.push_back(std::min(count, node * per_node_));
   }
   first_.push_back(count);
@@ -165,6 +193,7 @@ void ArrayLayout::divide(std::uint64_t count, const ArrayOptions& options) {
 ArrayLayout::~ArrayLayout() {
   // A node that is unwinding does not meet the others here: they may never come.
   if (!freed_ && std::uncaught_exceptions() <= exceptions_) (void)free();
+  detach_words();
 }
 
 Status ArrayLayout::free() noexcept {
@@ -172,7 +201,9 @@ Status ArrayLayout::free() noexcept {
   if (const Status status = node_.barrier(); !status.ok()) return status;
   freed_ = true;
   if (in_region()) {
-    if (const Status status = set_lines(node_.line_bytes()); !status.ok()) return status;
+    const Status status = set_lines(node_.line_bytes());
+    detach_words();
+    if (!status.ok()) return status;
   }
   const GlobalAddress mine = base_[node_.id()];
   return mine ? node_.free(mine) : Status();

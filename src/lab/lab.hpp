@@ -36,6 +36,8 @@ namespace atoll::lab {
   X(request_dropped, "a request that must wait at the home is dropped")                                 \
   X(epoch_not_checked, "a message of an earlier membership is worked on")                               \
   X(run_in_first_slot, "all lines of a run go to the slot of the first")                                \
+  X(larger_line_cut, "of a larger line no more is sent than a line of the heap has")                    \
+  X(region_not_emptied, "the lines of a region change while this node has some of the old size")        \
   X(version_not_taken, "a large write does not take the line's version")                                \
   X(version_not_compared, "a large read does not look whether the version has changed")                 \
   X(owner_not_marked, "the home does not mark a line that another node owns")                           \

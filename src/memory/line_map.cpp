@@ -70,6 +70,7 @@ LineMap::LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent
     make_usable(table_.reads + node * kHotStride, words * sizeof(HotWord));
     make_usable(table_.writes + node * kHotStride, words * sizeof(HotWord));
   }
+  chunk_words_.resize(extents.size());
   table_.lines = homes_.data();
   table_.bytes = memory_bytes_.data();
   table_.larger = larger_.data();
@@ -161,7 +162,28 @@ HotLine LineMap::hot_line(GlobalAddress line, std::uint32_t bytes) const noexcep
   const std::uint64_t index = line.bits() >> detail::kHotShift;
   Line& record = homes_[line.node()][line.offset() >> table_.line_shift];
   if (table_.reads == nullptr) return {record, nullptr, nullptr, 0};
-  return {record, table_.reads + index, table_.writes + index, bytes >> detail::kHotShift};
+  detail::ChunkWord chunk;
+  const std::uint64_t grain = line.offset() >> detail::kGrainShift;
+  if (bytes != line_bytes_ && grain < chunk_words_[line.node()].size()) {
+    chunk = chunk_words_[line.node()][grain];
+    const std::uint64_t number = (line.offset() & (detail::kGrainBytes - 1)) / bytes;
+    chunk.word = number < chunk.count ? chunk.word + number : nullptr;
+  }
+  return {record, table_.reads + index, table_.writes + index, bytes >> detail::kHotShift, chunk};
+}
+
+void LineMap::attach_words(GlobalAddress first, std::uint64_t bytes, std::span<HotWord> words, std::uint64_t zero) {
+  const std::uint64_t begin = first.offset() >> detail::kGrainShift;
+  const std::uint64_t count = bytes >> detail::kGrainShift;
+  std::vector<detail::ChunkWord>& grains = chunk_words_[first.node()];
+  if (grains.size() < begin + count) grains.resize(begin + count);
+  const std::uint64_t per_grain = detail::kGrainBytes / (line_bytes_ << (larger_at(first) & detail::kLargerMask));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    detail::ChunkWord& grain = grains[begin + i];
+    for (std::uint64_t k = 0; k < grain.count; ++k) detail::store_shared(grain.word[k], HotWord{0});
+    const std::span<HotWord> here = words.subspan(std::min(words.size(), i * per_grain));
+    grain = here.empty() ? detail::ChunkWord() : detail::ChunkWord{here.data(), zero, std::min(here.size(), per_grain)};
+  }
 }
 
 void LineMap::set_larger(GlobalAddress first, std::uint64_t bytes, std::uint8_t larger) {

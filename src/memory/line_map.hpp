@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "atoll/detail/hit.hpp"
@@ -45,6 +46,10 @@ class LineMap {
   /// From now on the lines of these grains are 2^larger times as large as the heap's; `larger` may be marked closed.
   /// REQUIRES: whole grains of one node's memory; nobody but the home has any of their lines.
   void set_larger(GlobalAddress first, std::uint64_t bytes, std::uint8_t larger);
+  /// The first lines of these grains have words of an array, one each; `zero` is where its first element would be. No
+  /// words: no more; those that there were become 0. REQUIRES: whole grains of one node's memory; no thread may use any
+  /// of their lines, or they have words already.
+  void attach_words(GlobalAddress first, std::uint64_t bytes, std::span<detail::HotWord> words, std::uint64_t zero);
   [[nodiscard]] std::uint8_t larger_at(GlobalAddress address) const noexcept {
     return larger_[address.node()][address.offset() >> detail::kGrainShift];
   }
@@ -72,7 +77,8 @@ class LineMap {
   coherence::DirEntry* directory_;
   std::vector<Reservation> reservations_;
   std::vector<detail::Line*> homes_;
-  std::vector<std::uint8_t*> larger_;  // see LineTable
+  std::vector<std::uint8_t*> larger_;                        // see LineTable
+  std::vector<std::vector<detail::ChunkWord>> chunk_words_;  // of each node and grain: of the first line there
   std::vector<std::uint64_t> memory_bytes_;
   detail::LineTable table_;
 };

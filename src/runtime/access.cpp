@@ -159,7 +159,7 @@ bool Runtime::would_wait_for_itself(const ThreadState& thread, const LineRef& re
 bool Runtime::fetch_ahead(GlobalAddress line) {
   if ((lines_->larger_at(line) & detail::kLargerClosed) != 0) return false;
   const LineRef ref = lines_->ref(line);
-  if (!protocol_.read_ahead(ref)) return false;
+  if (!slots_->has_run(ref.larger) || !protocol_.read_ahead(ref)) return false;
   ref.line->lives = std::uint8_t((ref.line->lives & Line::kContested) | Line::kFetchedAhead | 1);  // not before its use
   counters_->read_ahead_lines.add();
   return true;
@@ -201,6 +201,7 @@ std::optional<Runtime::Glimpse> Runtime::look_home(GlobalAddress address) const 
   const HomeView& view = views_[address.node()];
   if (view.memory == nullptr) return {};
   const Line* const record = detail::find_line(lines_->table(), address.bits());
+  if ((lines_->larger_at(address) & detail::kLargerClosed) != 0) return {};
   if (record->here.load(std::memory_order_acquire) && !ATOLL_FAULT(in_place_beside_queue)) return {};
   const Line& line = view.lines[record - lines_->table().lines[address.node()]];
   const std::uint32_t lock = line.lock.load(std::memory_order_acquire);
@@ -440,11 +441,12 @@ Status Runtime::write(GlobalAddress address, const std::byte* from, std::uint64_
   }
   bool missed = false;
   while (bytes > 0) {
-    const Piece piece = next_piece(lines_->table(), address, std::min<std::uint64_t>(bytes, writes_->room_bytes()));
+    Piece piece = next_piece(lines_->table(), address, bytes);
     if (write_hit(lines_->table(), *thread.slot, piece, from)) {
       count_write_hit(thread, piece.address);
     } else {
       missed = true;
+      piece.bytes = std::min(piece.bytes, writes_->room_bytes());
       if (const Status status = write_missed(thread, address, from, piece.bytes, consistency); !status.ok())
         return status;
     }

@@ -139,7 +139,8 @@ void Runtime::send_write(const LineRef& ref, const coherence::Op& op, const Mess
 }
 
 void Runtime::send_line(const LineRef& ref, NodeId to, std::uint32_t slot, const Message& message) {
-  fabric_->write_slot(to, slot, {ref.hot.byte_at(ref.address), ref.bytes}, in_run_);
+  const std::uint32_t bytes = ATOLL_FAULT(larger_line_cut) ? options_.line_bytes : ref.bytes;
+  fabric_->write_slot(to, slot, {ref.hot.byte_at(ref.address), bytes}, in_run_);
   counters_->lines_sent.add();
   counters_->bytes_sent.add(ref.bytes);
   send(ref, to, message);

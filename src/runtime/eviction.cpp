@@ -173,9 +173,12 @@ void Runtime::retry_starved() {
   std::vector<GlobalAddress> again;
   again.swap(starved_);
   if (ATOLL_FAULT(starved_forgotten)) again.pop_back();
+  std::erase_if(again, [&](GlobalAddress line) { return find_cold(lines_->ref(line)) == nullptr; });  // nobody waits
   const auto order_of = [&](GlobalAddress line) { return lines_->larger_at(line) & detail::kLargerMask; };
   const auto order = unsigned(again.empty() ? 0 : order_of(again.front()));
-  if (!slots_->has_run(order) && returning() == 0 && evict_some(kEvictBatch, order, true) == 0) {
+  // Slots that come back one by one may never make a run.
+  const bool wait = order == 0 && returning() > 0;
+  if (!slots_->has_run(order) && !wait && evict_some(kEvictBatch, order, true) == 0 && returning() == 0) {
     if (++fruitless_ % 4 == 0 && all_runs_locked(order)) {
       std::erase_if(again, [&](GlobalAddress line) {
         if (unsigned(order_of(line)) < order) return false;
@@ -186,9 +189,13 @@ void Runtime::retry_starved() {
   } else {
     fruitless_ = 0;
   }
-  std::size_t next = 0;
-  while (next < again.size() && slots_->has_run(order_of(again[next]))) protocol_.pursue(lines_->ref(again[next++]));
-  starved_.insert(starved_.end(), again.begin() + std::ptrdiff_t(next), again.end());
+  for (const GlobalAddress line : again) {
+    if (slots_->has_run(order_of(line))) {
+      protocol_.pursue(lines_->ref(line));
+    } else {
+      starved_.push_back(line);
+    }
+  }
 }
 
 }  // namespace atoll::runtime

@@ -100,13 +100,12 @@ Status Runtime::lock_range(ThreadState& thread, GlobalAddress address, std::uint
   if (bytes == 0) return {Errc::kInvalidArgument, "a lock needs at least one byte"};
   if (const Status status = check_range(address, bytes); !status.ok()) return status;
   if (const Status status = fence_writes(thread); !status.ok()) return status;
-  const auto line_bytes = std::int64_t(line_bytes_at(address));
-  const GlobalAddress first(address.bits() & ~std::uint64_t(line_bytes - 1));
+  const GlobalAddress first(address.bits() & ~(line_bytes_at(address) - 1));
   // In the order of addresses, so that two threads with overlapping ranges do not wait for each other.
-  for (GlobalAddress at = first; at < address + std::int64_t(bytes); at += line_bytes) {
+  for (GlobalAddress at = first; at < address + std::int64_t(bytes); at += std::int64_t(line_bytes_at(at))) {
     const Status status = lock_line(thread, at, mode, is_try);
     if (status.ok()) continue;
-    for (GlobalAddress back = first; back < at; back += line_bytes) unlock_line(back, mode);
+    for (GlobalAddress back = first; back < at; back += std::int64_t(line_bytes_at(back))) unlock_line(back, mode);
     return status;
   }
   thread.held.push_back({address, bytes, mode});
@@ -145,9 +144,9 @@ Status Runtime::unlock(GlobalAddress address, std::uint64_t bytes) {
   const Status fenced = fence_writes(thread);
   const LockMode mode = found->mode;
   thread.held.erase(std::next(found).base());
-  const auto line_bytes = std::int64_t(line_bytes_at(address));
-  const GlobalAddress first(address.bits() & ~std::uint64_t(line_bytes - 1));
-  for (GlobalAddress at = first; at < address + std::int64_t(bytes); at += line_bytes) unlock_line(at, mode);
+  const GlobalAddress first(address.bits() & ~(line_bytes_at(address) - 1));
+  const GlobalAddress end = address + std::int64_t(bytes);
+  for (GlobalAddress at = first; at < end; at += std::int64_t(line_bytes_at(at))) unlock_line(at, mode);
   return fenced;
 }
 

@@ -54,6 +54,11 @@ Status Node::open_region(GlobalAddress first, std::uint64_t bytes, std::uint32_t
   return runtime_->open_region(first, bytes, line_bytes);
 }
 
+bool Node::attach_words(GlobalAddress first, std::uint64_t bytes, std::span<detail::HotWord> words,
+                        std::uint64_t zero) {
+  return runtime_->attach_words(first, bytes, words, zero);
+}
+
 Status Node::read(GlobalAddress address, std::span<std::byte> into) noexcept {
   return runtime_->read(address, into.data(), into.size());
 }

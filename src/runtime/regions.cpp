@@ -18,6 +18,7 @@ using detail::Line;
 namespace {
 
 constexpr std::chrono::seconds kMostPatience{10};       // for others to give back, or to answer
+constexpr std::chrono::milliseconds kOnTheWay{5};       // for what they have sent already
 constexpr std::chrono::microseconds kBetweenLooks{50};  // at what is still here
 constexpr std::uint32_t kLeastLines = 16;               // that the smallest cache of all nodes must have room for
 
@@ -59,7 +60,7 @@ Result<GlobalAddress> Runtime::allocate_region(std::uint64_t bytes) {
   return first;
 }
 
-/// Gives back what can be given back of a region right now. How many lines of it are still here.
+/// Gives back what can be given back of a region right now. How many lines of it are still here, or waited for.
 std::uint32_t Runtime::empty_region(GlobalAddress first, std::uint64_t bytes) {
   std::vector<LineRef> idle;
   std::uint32_t left = 0;
@@ -81,6 +82,12 @@ std::uint32_t Runtime::empty_region(GlobalAddress first, std::uint64_t bytes) {
     if (protocol_.evict(ref) && ref.line->slot == 0) --left;
   }
   flush();
+  if (left > 0) return left;
+  // Writes that were sent to the home, and what waits for a slot, have none.
+  for (std::uint64_t at = 0; at < bytes; at += line_bytes_at(first)) {
+    const Line& line = *detail::find_line(lines_->table(), first.bits() + at);
+    if (line.here.load(std::memory_order_relaxed)) ++left;
+  }
   return left;
 }
 
@@ -92,7 +99,7 @@ Status Runtime::close_region(GlobalAddress first, std::uint64_t bytes) {
     base::MutexLock lock(mutex_);
     lines_->set_larger(first, bytes, std::uint8_t(lines_->larger_at(first) | detail::kLargerClosed));
   }
-  if (first.node() == self_) return {};
+  if (first.node() == self_ || ATOLL_FAULT(region_not_emptied)) return {};
   const Clock::time_point deadline = host_.now() + kMostPatience;
   while (true) {
     {
@@ -107,16 +114,35 @@ Status Runtime::close_region(GlobalAddress first, std::uint64_t bytes) {
   }
 }
 
-/// At the home: has nobody else any line of it, and nothing of it is under way?
-bool Runtime::is_all_here(GlobalAddress first, std::uint64_t bytes) {
+/// At the home: has nobody else any line of it, and nothing of it is under way? `listed`: lines that some node is said
+/// to share.
+bool Runtime::is_all_here(GlobalAddress first, std::uint64_t bytes, std::vector<GlobalAddress>& listed) {
+  listed.clear();
+  bool all = true;
   for (std::uint64_t at = 0; at < bytes;) {
     const LineRef ref = lines_->ref(first + std::int64_t(at));
-    const coherence::DirEntry& entry = *ref.directory;
-    const bool unlocked = coherence::is_idle(ref.line->lock.load(std::memory_order_relaxed));
-    if (entry.state != coherence::DirState::kUnshared || ref.line->cold != 0 || !unlocked) return false;
+    const bool quiet = ref.line->cold == 0 && coherence::is_idle(ref.line->lock.load(std::memory_order_relaxed));
+    all = all && quiet && ref.directory->state == coherence::DirState::kUnshared;
+    if (quiet && ref.directory->state == coherence::DirState::kShared) listed.push_back(ref.address);
     at += ref.bytes;
   }
-  return true;
+  return all;
+}
+
+/// The directory may list who has nothing any more: a sharer too many, or, beyond 64 nodes, one of a group. Asking them
+/// all is what makes it sure, as for a write; and what they have sent before is then here as well.
+Status Runtime::take_back(ThreadState& thread, std::span<const GlobalAddress> lines) {
+  for (const GlobalAddress line : lines) {
+    Task task(coherence::OpKind::kAtomic, Action::kNone, line, 0, nullptr, &thread);
+    {
+      base::MutexLock lock(mutex_);
+      protocol_.submit(lines_->ref(line), task);
+      flush();
+    }
+    Task* const tasks[] = {&task};
+    if (const Status status = finish(thread, tasks); !status.ok()) return status;
+  }
+  return {};
 }
 
 Status Runtime::open_region(GlobalAddress first, std::uint64_t bytes, std::uint32_t line_bytes) {
@@ -127,7 +153,8 @@ Status Runtime::open_region(GlobalAddress first, std::uint64_t bytes, std::uint3
   }
   const auto larger = std::uint8_t(std::countr_zero(line_bytes / options_.line_bytes));
   ThreadState& thread = threads_.current();
-  const Clock::time_point deadline = host_.now() + kMostPatience;
+  const Clock::time_point start = host_.now();
+  std::vector<GlobalAddress> listed;
   while (true) {
     {
       base::MutexLock lock(mutex_);
@@ -135,17 +162,30 @@ Status Runtime::open_region(GlobalAddress first, std::uint64_t bytes, std::uint3
         lines_->set_larger(first, bytes, larger);
         return {};
       }
-      if (is_all_here(first, bytes)) {
+      if (is_all_here(first, bytes, listed)) {
         take_from_threads(first, bytes);
         lines_->set_larger(first, bytes, larger);
         return {};
       }
     }
-    if (host_.now() >= deadline) {
+    if (host_.now() >= start + kMostPatience) {
       return {Errc::kDeadline, "other nodes have not given back all lines of the region", self_};
+    }
+    // What was given back is on its way; what is listed after that is listed by mistake.
+    if (host_.now() >= start + kOnTheWay) {
+      if (const Status status = take_back(thread, listed); !status.ok()) return status;
     }
     (void)wait(thread, kNoNode, host_.now() + kBetweenLooks, [] { return false; });
   }
+}
+
+/// False: this node's hits are not inlined, and it has no words.
+bool Runtime::attach_words(GlobalAddress first, std::uint64_t bytes, std::span<detail::HotWord> words,
+                           std::uint64_t zero) {
+  if (lines_->table().reads == nullptr) return false;
+  base::MutexLock lock(mutex_);
+  lines_->attach_words(first, bytes, words, zero);
+  return true;
 }
 
 /// At the home: what threads here may do with the lines ends, for their words are about to be another line's.

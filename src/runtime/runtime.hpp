@@ -76,6 +76,8 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   Result<GlobalAddress> allocate_region(std::uint64_t bytes);
   Status close_region(GlobalAddress first, std::uint64_t bytes);
   Status open_region(GlobalAddress first, std::uint64_t bytes, std::uint32_t line_bytes);
+  [[nodiscard]] bool attach_words(GlobalAddress first, std::uint64_t bytes, std::span<detail::HotWord> words,
+                                  std::uint64_t zero);
   // access.cpp
   Status read(GlobalAddress address, std::byte* into, std::uint64_t bytes);
   Status prefetch(GlobalAddress address, std::uint64_t bytes);
@@ -209,7 +211,9 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
 
   // ---- regions.cpp ----
   [[nodiscard]] std::uint32_t empty_region(GlobalAddress first, std::uint64_t bytes) ATOLL_REQUIRES(mutex_);
-  [[nodiscard]] bool is_all_here(GlobalAddress first, std::uint64_t bytes) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] bool is_all_here(GlobalAddress first, std::uint64_t bytes, std::vector<GlobalAddress>& listed)
+      ATOLL_REQUIRES(mutex_);
+  Status take_back(ThreadState& thread, std::span<const GlobalAddress> lines);
   void take_from_threads(GlobalAddress first, std::uint64_t bytes) ATOLL_REQUIRES(mutex_);
 
   // ---- operate.cpp ----

@@ -20,6 +20,8 @@ namespace {
 void close(detail::ThreadSlot& slot) noexcept {
   __atomic_store_n(&slot.read_limit, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&slot.write_limit, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot.part_count, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot.told, 1, __ATOMIC_RELEASE);
 }
 
 int membarrier(int command) noexcept {
@@ -106,7 +108,10 @@ ThreadState& ThreadRegistry::enter() {
   if (place != t_exit.places.end()) {
     t_seat.state = place->state;
   } else {
-    t_seat.state = &add(slot);
+    // Who has no inlined hits must not touch the slot that they look at: it says what another node has told.
+    auto own = table_.reads == nullptr ? std::make_unique<detail::ThreadSlot>() : nullptr;
+    t_seat.state = &add(own != nullptr ? *own : slot);
+    if (own != nullptr) t_seat.state->own_slot = std::move(own);
     t_exit.places.push_back({number_, t_seat.state});
   }
   close(slot);
@@ -171,7 +176,10 @@ void ThreadRegistry::wait_for_writers(std::span<const GlobalAddress> lines) {
     // An access takes nanoseconds; a thread that was preempted inside one needs the CPU more than we do.
     while (true) {
       const std::uint64_t written = __atomic_load_n(&thread->slot->hazard, __ATOMIC_SEQ_CST);
-      if (written == 0) break;
+      // A writer enters its slot before it knows whether there is any memory.
+      const std::uint64_t node = written >> GlobalAddress::kNodeShift;
+      if (written == 0 || node >= table_.nodes) break;
+      if ((written & GlobalAddress::kOffsetMask) >= table_.bytes[node]) break;
       const std::uint32_t shift = detail::line_shift_at(table_, written);
       const GlobalAddress line(written >> shift << shift);
       if (std::find(lines.begin(), lines.end(), line) == lines.end()) break;

@@ -145,7 +145,8 @@ const char* find_fault(const Message& m, NodeId from, const Limits& limits) noex
   if (m.kind == Kind::kNone || m.kind >= Kind::kCount) return "no such kind";
   if (m.from != from) return "not from whom it says";
   if (m.requester >= limits.nodes) return "no such requester";
-  const unsigned may_have = is_line_kind(m.kind) ? kTry | kExclusive | kInUse | 0xf << kLargerShift : kTry | kExclusive | kRelease;
+  const unsigned may_have =
+      is_line_kind(m.kind) ? kTry | kExclusive | kInUse | 0xf << kLargerShift : kTry | kExclusive | kRelease;
   if ((m.flags & ~may_have) != 0) return "unknown flags";
   if (!is_line_kind(m.kind)) return find_fault_of_element(m, from, limits);
   if (m.count == 0 || m.count > kMaxRun) return "a run of no or too many lines";

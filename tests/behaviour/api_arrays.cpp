@@ -72,6 +72,9 @@ TEST_F(Arrays, FailTogether) {
     EXPECT_EQ(fails(id() == 0 ? 100 : 101, {}), Errc::kInvalidArgument);
     EXPECT_EQ(fails(id() == 0 ? 0 : 100, {}), Errc::kInvalidArgument);
   }
+  if (count() == 3) {  // what only the last node sees
+    EXPECT_EQ(fails(4096, {.first = {0, id() == 2 ? 512u : 1024u, 2048}}), Errc::kInvalidArgument);
+  }
   const std::uint64_t before = node().stats().memory_free_bytes;
   meet();
   {

@@ -66,9 +66,10 @@ TEST(BenchBehaviour, ArrayHasARowForEachCase) {
   const Outcome outcome = bench("array");
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   for (const json& line : outcome.lines) expect_sound(line, "array");
-  for (const char* name : {"get_seq", "get_seq_local", "get_seq_cached", "set_seq", "set_seq_local", "set_seq_owned",
-                           "get_random", "get_random_cached", "get_seq_cold", "prefetch_gain", "get_random_cold",
-                           "threads", "apply_seq", "apply_vs_lock", "apply_vs_atomic"}) {
+  for (const char* name :
+       {"get_seq", "get_seq_local", "get_seq_cached", "set_seq", "set_seq_local", "set_seq_owned", "pin_sum",
+        "get_random", "get_random_cached", "get_seq_cold", "get_seq_cold_chunks", "prefetch_gain",
+        "prefetch_gain_chunks", "get_random_cold", "threads", "apply_seq", "apply_vs_lock", "apply_vs_atomic"}) {
     EXPECT_THAT(outcome.cases, Contains(name));
     EXPECT_THAT(outcome.text, HasSubstr(fmt::format("\n{} ", name)));
   }

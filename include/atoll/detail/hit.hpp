@@ -133,20 +133,6 @@ inline bool read_hit(std::uint64_t address, T& value) noexcept {
   return true;
 }
 
-/// A load that stays in its place among others of its kind, and is nothing to the compiler but that: what it knows of
-/// other memory it goes on knowing, so that a loop of reads keeps the memo in registers. (An acquire load says that
-/// anything may have changed.) The processor does not reorder loads.
-template <typename Word>
-inline Word load_in_order(const Word& at) noexcept {
-#if defined(__x86_64__) && !defined(ATOLL_TSAN) && !defined(ATOLL_LAB)
-  Word word;
-  asm volatile("mov %1, %0" : "=r"(word) : "m"(at));
-  return word;
-#else
-  return load_shared(at);
-#endif
-}
-
 /// One element of an array, if it is among those of the line that this thread has read last. `index` is the element's
 /// number among all elements of all arrays that ever were (ArrayLayout::origin).
 ///
@@ -155,16 +141,37 @@ inline Word load_in_order(const Word& at) noexcept {
 /// does who resets `told`: what the thread itself has under way is seen as well.
 template <typename T>
 inline bool read_memo(std::uint64_t index, T& value) noexcept {
-  using Word = typename WordOf<sizeof(T)>::type;
   const ThreadSlot& slot = t_slot;
   const std::uint64_t at = index - slot.memo_first;
-  if (at >= slot.memo_count) [[unlikely]]
+  if (at >= slot.memo_count) return false;
+  value = load_word<T>(slot.memo_bytes + at * sizeof(T));
+  return load_shared(slot.told) == 0;
+}
+
+/// The words of an array's chunks; see ChunkWord.
+struct ChunkWords {
+  const HotWord* words = nullptr;
+  std::uint64_t size = 0;  // elements; 0: there are no words
+  std::uint64_t mask = 0;  // elements of a chunk less one
+  unsigned shift = 0;      // log2 of them
+};
+
+/// One element of an array whose chunks have words. REQUIRES: i < words.size. Not counted; see make_memo.
+template <typename T>
+inline bool read_chunk(const ChunkWords& words, std::uint64_t i, T& value) noexcept {
+  const std::uint64_t zero = load_shared(words.words[i >> words.shift]);
+  if (zero == 0) [[unlikely]]
     return false;
-  const Word word = load_in_order(*reinterpret_cast<const Word*>(slot.memo_bytes + at * sizeof(T)));
-  if (load_in_order(slot.told) != 0) [[unlikely]]
-    return false;
-  std::memcpy(static_cast<void*>(&value), &word, sizeof(T));
-  return true;
+  value = load_word<T>(reinterpret_cast<const std::byte*>(zero + i * sizeof(T)));
+  return load_shared(t_slot.told) == 0;
+}
+
+/// Does a read of this element go on where the thread left off, forwards or backwards? Then its line is worth a memo.
+inline bool goes_on(std::uint64_t index) noexcept {
+  ThreadSlot& slot = t_slot;
+  const bool on = index + 2 - slot.memo_next <= 2;
+  slot.memo_next = index + 1;
+  return on;
 }
 
 /// Makes the memo, if the line of `address` is readable here: `count` elements from `index` on, at `address` and behind
@@ -172,16 +179,17 @@ inline bool read_memo(std::uint64_t index, T& value) noexcept {
 inline bool make_memo(std::uint64_t index, std::uint64_t count, std::uint64_t address) noexcept {
   ThreadSlot& slot = t_slot;
   slot.memo_count = 0;
+  const std::uint64_t word = word_index<1>(slot.read_limit, address);
+  if (word == kNoWord) return false;  // nobody tells this thread anything
   // An exchange: what is loaded after it is no older than what we are told from now on.
   if (load_shared(slot.told) != 0) __atomic_exchange_n(&slot.told, 0, __ATOMIC_SEQ_CST);
-  const std::uint64_t word = word_index<1>(slot.read_limit, address);
-  if (word == kNoWord) return false;
   const std::uint64_t distance = load_shared(hot_words<kHotReadsAt>()[word]);
   if (distance == 0) return false;
   slot.memo_first = index;
   slot.memo_count = count;
   slot.memo_bytes = reinterpret_cast<const std::byte*>(distance + address);
-  count_hits(slot, count);  // a guess: that each is read once
+  slot.memo_next = index + count;
+  count_hits(slot, count);  // those who come for the first element of a chunk stand for all
   return true;
 }
 
@@ -213,6 +221,29 @@ inline bool write_hit(std::uint64_t address, const T& value) noexcept {
     return false;
   enter_hazard(slot, address);
   const std::uint64_t distance = load_shared(hot_words<kHotWritesAt>()[index]);
+  if (distance == 0) [[unlikely]] {
+    leave_hazard(slot);
+    return false;
+  }
+  store_word(reinterpret_cast<std::byte*>(distance + address), value);
+  leave_hazard(slot);
+  sample_hit(slot, address);
+  return true;
+}
+
+/// One element of an array, if it is in the part that this thread has written last. `index` as in read_memo.
+///
+/// Parts do not move: what is remembered is good as long as the array is. It is there only if the thread's writes are
+/// inlined (ThreadRegistry closes it with them), so neither that nor the address is looked at again.
+template <typename T>
+inline bool write_part(std::uint64_t index, const T& value) noexcept {
+  ThreadSlot& slot = t_slot;
+  const std::uint64_t at = index - slot.part_first;
+  if (at >= slot.part_count) [[unlikely]]
+    return false;
+  const std::uint64_t address = slot.part_address + at * sizeof(T);
+  enter_hazard(slot, address);
+  const std::uint64_t distance = load_shared(hot_words<kHotWritesAt>()[address >> kHotShift]);
   if (distance == 0) [[unlikely]] {
     leave_hazard(slot);
     return false;

@@ -109,16 +109,25 @@ inline constexpr std::uint64_t kHotReadsAt = 0x2000'0000'0000;
 inline constexpr std::uint64_t kHotWritesAt = 0x4000'0000'0000;
 #endif
 
+/// A word that an array keeps for a chunk, beside the line's own: where element 0 of the array would be if all of it
+/// stood as the chunk does; 0 when the chunk may not be read. The words of an array are next to each other whatever
+/// nodes its parts are on, and few, so a random read finds its chunk's by one shift in a cache that is near.
+struct ChunkWord {
+  HotWord* word = nullptr;
+  std::uint64_t zero = 0;   // the global address that element 0 would have
+  std::uint64_t count = 0;  // of a grain: lines from its first one on that have words
+};
+
 /// A line together with its hot words: what threads may do with it.
 ///
 /// Thread-safety: `access`, `fenced` by any thread; changed under the engine lock. Invariants:
 ///   1. Writable implies readable. A read word is the distance if and only if the line is readable, a write word if and
-///      only if it is writable and not fenced.
+///      only if it is writable and not fenced. The word of an array's chunk goes with the read words.
 class HotLine {
  public:
   HotLine() noexcept = default;
-  HotLine(Line& line, HotWord* reads, HotWord* writes, std::uint32_t words) noexcept
-      : line_(&line), reads_(reads), writes_(writes), words_(words) {}
+  HotLine(Line& line, HotWord* reads, HotWord* writes, std::uint32_t words, ChunkWord chunk = {}) noexcept
+      : line_(&line), reads_(reads), writes_(writes), words_(words), chunk_(chunk) {}
 
   [[nodiscard]] std::uint8_t access() const noexcept { return line_->access.load(std::memory_order_seq_cst); }
   [[nodiscard]] bool fenced() const noexcept { return line_->fenced.load(std::memory_order_relaxed); }
@@ -151,12 +160,14 @@ class HotLine {
       if (reads_[i] != read) __atomic_store_n(&reads_[i], read, __ATOMIC_RELEASE);
       if (writes_[i] != write) __atomic_store_n(&writes_[i], write, __ATOMIC_RELEASE);
     }
+    if (chunk_.word != nullptr) __atomic_store_n(chunk_.word, read == 0 ? 0 : read + chunk_.zero, __ATOMIC_RELEASE);
   }
 
   Line* line_ = nullptr;
   HotWord* reads_ = nullptr;
   HotWord* writes_ = nullptr;
   std::uint32_t words_ = 0;
+  ChunkWord chunk_;
 };
 
 /// From an address to its line. The hot words of all nodes stand in two arrays that the address, shifted, is an index
@@ -183,18 +194,24 @@ enum Larger : std::uint8_t {
 /// Per-thread state that a hit touches. Where a process has several nodes (tests), the inlined hits are those of the
 /// first; threads of the others have limits of 0 and go through the slow path for everything.
 ///
-/// Thread-safety: `hazard` is read by those who take lines away, who also set `told`; a node's end resets the limits;
-/// all else is the thread's own.
+/// Thread-safety: `hazard` is read by those who take lines away, who also set `told`; a node's end resets the limits
+/// and `part_count`; all else is the thread's own.
 struct ThreadSlot {
   std::uint64_t read_limit = 0;   // an eighth of the first address beyond all memory
   std::uint64_t write_limit = 0;  // the same for writes; 0 where all of them must fence
-  std::uint32_t told = 0;         // some line was taken away since this was last reset, which the slow path does
+  std::uint32_t told = 1;         // some line was taken away since this was last reset, which the slow path does; or
+                                  // the thread is not known to a node yet, or was another node's of late
   std::uint64_t hits = 0;         // counted by this thread, read by others as a guess
   std::uint64_t hazard = 0;       // an address in the line that the thread is writing right now
   // The elements of an array that this thread read last: see read_memo.
   std::uint64_t memo_first = 0;
   std::uint64_t memo_count = 0;
   const std::byte* memo_bytes = nullptr;
+  std::uint64_t memo_next = 0;  // the element behind the one that was read last, if that was not among them
+  // The part of an array that this thread wrote last: see write_part.
+  std::uint64_t part_first = 0;
+  std::uint64_t part_count = 0;
+  std::uint64_t part_address = 0;
 };
 extern constinit thread_local ThreadSlot t_slot __attribute__((tls_model("initial-exec")));
 

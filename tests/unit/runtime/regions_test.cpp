@@ -1,6 +1,7 @@
 // Regions: memory with lines of another size, and what happens to what was there before.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -66,6 +67,44 @@ TEST(Regions, LocksCoverTheirLines) {
   });
   EXPECT_EQ(cluster[0].write_lock(region + 4000, 8).code(), Errc::kWouldDeadlock);
   ASSERT_TRUE(cluster[0].unlock(region + 8, 8).ok());
+}
+
+/// A range that begins in lines of the heap and ends in larger ones.
+TEST(Regions, LocksMayCoverLinesOfSeveralSizes) {
+  LocalCluster cluster(2, small_options());
+  const GlobalAddress region = cluster[0].allocate_region(kGrain).value();
+  set_lines(cluster, 2, region, kGrain, 4096);
+  const GlobalAddress before = region + -1024;
+  ASSERT_TRUE(cluster[0].write_lock(before, 1024 + 2 * 4096).ok());
+  std::jthread([&] {
+    EXPECT_EQ(cluster[1].try_read_lock(before + 512, 8).code(), Errc::kRefused);
+    EXPECT_EQ(cluster[1].try_read_lock(region + 4096, 8).code(), Errc::kRefused);
+    EXPECT_TRUE(cluster[1].try_read_lock(region + 8192, 8).ok());
+    EXPECT_TRUE(cluster[1].unlock(region + 8192, 8).ok());
+  });
+  ASSERT_TRUE(cluster[0].unlock(before, 1024 + 2 * 4096).ok());
+  std::jthread([&] {
+    EXPECT_TRUE(cluster[1].write_lock(before, 1024 + 2 * 4096).ok());
+    EXPECT_TRUE(cluster[1].unlock(before, 1024 + 2 * 4096).ok());
+  });
+}
+
+/// A writer names its place before it knows whether there is any memory; who takes a line away looks at the name.
+TEST(Regions, WritesToNowhereDisturbNobody) {
+  LocalCluster cluster(2, small_options());
+  const auto word = cluster[0].allocate<std::uint64_t>(1, Placement::local()).value();
+  std::atomic<bool> stop{false};
+  std::jthread wild([&] {
+    while (!stop) EXPECT_FALSE(cluster[0].write<std::uint64_t>(GlobalAddress::make(1, 1ull << 39), 1).ok());
+  });
+  std::jthread writer([&] {
+    for (std::uint64_t i = 0; i < 2000; ++i) ASSERT_TRUE(cluster[0].write(word, i, Consistency::kTso).ok());
+  });
+  std::jthread([&] {
+    for (int i = 0; i < 2000; ++i) ASSERT_TRUE(cluster[1].fetch_add(word, 1).ok());
+  });
+  writer.join();
+  stop = true;
 }
 
 TEST(Regions, WhatWasThereStays) {

@@ -102,6 +102,7 @@ TEST(Threads, OfTheFirstNodeOfAProcessHitInline) {
   LocalCluster cluster(1);
   const auto word = cluster[0].allocate<std::uint64_t>(1).value();
   ASSERT_TRUE(cluster[0].write(word, 5).ok());
+  ASSERT_EQ(cluster[0].read(word).value(), 5u);  // the first access of a thread is never inlined
   std::uint64_t seen = 0;
   ASSERT_TRUE(detail::read_hit(word.address().bits(), seen));
   EXPECT_EQ(seen, 5u);
