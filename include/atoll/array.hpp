@@ -276,33 +276,13 @@ class Array {
 
   // ---- locks of single elements, whatever line they are in; see Node::read_lock_element ----
 
-  Status read_lock(std::uint64_t i) const noexcept {
-    if (i >= size()) [[unlikely]]
-      return layout_->check(i, 1);
-    return node().read_lock_element(layout_->address_of(i));
-  }
-  Status write_lock(std::uint64_t i) const noexcept {
-    if (i >= size()) [[unlikely]]
-      return layout_->check(i, 1);
-    return node().write_lock_element(layout_->address_of(i));
-  }
+  Status read_lock(std::uint64_t i) const noexcept { return on_element(i, &Node::read_lock_element); }
+  Status write_lock(std::uint64_t i) const noexcept { return on_element(i, &Node::write_lock_element); }
   /// kRefused at once when somebody else's lock (or request) is in the way.
-  Status try_read_lock(std::uint64_t i) const noexcept {
-    if (i >= size()) [[unlikely]]
-      return layout_->check(i, 1);
-    return node().try_read_lock_element(layout_->address_of(i));
-  }
-  Status try_write_lock(std::uint64_t i) const noexcept {
-    if (i >= size()) [[unlikely]]
-      return layout_->check(i, 1);
-    return node().try_write_lock_element(layout_->address_of(i));
-  }
+  Status try_read_lock(std::uint64_t i) const noexcept { return on_element(i, &Node::try_read_lock_element); }
+  Status try_write_lock(std::uint64_t i) const noexcept { return on_element(i, &Node::try_write_lock_element); }
   /// REQUIRES: this thread locked the element.
-  Status unlock(std::uint64_t i) const noexcept {
-    if (i >= size()) [[unlikely]]
-      return layout_->check(i, 1);
-    return node().unlock_element(layout_->address_of(i));
-  }
+  Status unlock(std::uint64_t i) const noexcept { return on_element(i, &Node::unlock_element); }
 
   // ---- all nodes together ----
 
@@ -336,6 +316,10 @@ class Array {
   [[nodiscard]] Iterator end() const noexcept { return Iterator(*layout_, size()); }
 
  private:
+  Status on_element(std::uint64_t i, Status (Node::*what)(GlobalAddress) noexcept) const noexcept {
+    if (i >= size()) return layout_->check(i, 1);
+    return (node().*what)(layout_->address_of(i));
+  }
   /// Not inlined, and told apart from the way that is: a loop of reads is small, and keeps what it knows in registers.
   /// Comes here also with the first element of each chunk, to remember it.
   [[gnu::noinline, gnu::cold]] Result<T> get_slow(std::uint64_t i) const noexcept {

@@ -212,13 +212,9 @@ inline bool read_line(ThreadSlot& slot, const Line& line, GlobalAddress address,
 
 // ---- writing: under a hazard, because what was written cannot be taken back ----
 
-/// One aligned write of 1, 2, 4 or 8 bytes. False: not a hit, take the slow path.
+/// Writes a word if its line may be written by the inlined path. REQUIRES: `index` is the address's hot word.
 template <typename T>
-inline bool write_hit(std::uint64_t address, const T& value) noexcept {
-  ThreadSlot& slot = t_slot;
-  const std::uint64_t index = word_index<sizeof(T)>(slot.write_limit, address);
-  if (index == kNoWord) [[unlikely]]
-    return false;
+inline bool write_word(ThreadSlot& slot, std::uint64_t address, std::uint64_t index, const T& value) noexcept {
   enter_hazard(slot, address);
   const std::uint64_t distance = load_shared(hot_words<kHotWritesAt>()[index]);
   if (distance == 0) [[unlikely]] {
@@ -229,6 +225,16 @@ inline bool write_hit(std::uint64_t address, const T& value) noexcept {
   leave_hazard(slot);
   sample_hit(slot, address);
   return true;
+}
+
+/// One aligned write of 1, 2, 4 or 8 bytes. False: not a hit, take the slow path.
+template <typename T>
+inline bool write_hit(std::uint64_t address, const T& value) noexcept {
+  ThreadSlot& slot = t_slot;
+  const std::uint64_t index = word_index<sizeof(T)>(slot.write_limit, address);
+  if (index == kNoWord) [[unlikely]]
+    return false;
+  return write_word(slot, address, index, value);
 }
 
 /// One element of an array, if it is in the part that this thread has written last. `index` as in read_memo.
@@ -242,16 +248,7 @@ inline bool write_part(std::uint64_t index, const T& value) noexcept {
   if (at >= slot.part_count) [[unlikely]]
     return false;
   const std::uint64_t address = slot.part_address + at * sizeof(T);
-  enter_hazard(slot, address);
-  const std::uint64_t distance = load_shared(hot_words<kHotWritesAt>()[address >> kHotShift]);
-  if (distance == 0) [[unlikely]] {
-    leave_hazard(slot);
-    return false;
-  }
-  store_word(reinterpret_cast<std::byte*>(distance + address), value);
-  leave_hazard(slot);
-  sample_hit(slot, address);
-  return true;
+  return write_word(slot, address, address >> kHotShift, value);
 }
 
 /// Runs `use(bytes)` under the hazard if the line may be written, fenced or not; false when it may not.

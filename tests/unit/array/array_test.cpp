@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -79,6 +80,79 @@ TEST(Array, ManyAtOnceComeAndGo) {
     EXPECT_EQ(node.stats().memory_free_bytes, before);
   });
   EXPECT_EQ(refused, 2);
+}
+
+/// Threads of one node that read by what they remember, while another node writes.
+TEST(Array, WhatThreadsRememberIsNeverOld) {
+  LocalCluster cluster(2);
+  constexpr std::uint64_t kCount = 2048, kRounds = 60;
+  std::atomic<std::uint64_t> written{0};  // rounds
+  on_all(cluster, 2, [&](Node& node) {
+    const Array<std::uint64_t> array(node, kCount, {.chunk = 256});
+    ASSERT_EQ(array.chunk(), 256u);
+    if (node.id() == 1) {
+      for (std::uint64_t round = 1; round <= kRounds; ++round) {
+        for (std::uint64_t i = 0; i < kCount; i += 3) array.set(i, round).or_throw();
+        written.store(round, std::memory_order_release);
+      }
+    } else {
+      std::vector<std::jthread> readers;
+      for (std::uint64_t t = 0; t < 2; ++t) {
+        readers.emplace_back([&, t] {
+          std::vector<std::uint64_t> last(kCount);
+          while (written.load(std::memory_order_acquire) < kRounds) {
+            const std::uint64_t least = written.load(std::memory_order_acquire);
+            for (std::uint64_t k = 0; k < kCount / 3; ++k) {
+              const std::uint64_t i = 3 * (t == 0 ? k : k * 7 % (kCount / 3));  // in order, and not
+              const std::uint64_t found = array.get(i).value();
+              ASSERT_GE(found, least) << i;
+              ASSERT_GE(found, last[i]) << i;
+              last[i] = found;
+            }
+          }
+        });
+      }
+    }
+    node.barrier().or_throw();
+    for (std::uint64_t i = 0; i < kCount; i += 3) ASSERT_EQ(array.get(i).value(), kRounds);
+  });
+}
+
+/// A part whose last grain is not full: what is behind its elements has no words.
+TEST(Array, EndsWhereItEnds) {
+  LocalCluster cluster(2);
+  on_all(cluster, 2, [&](Node& node) {
+    const Array<std::uint64_t> array(node, 1000, {.chunk = 512});
+    for (std::uint64_t i = node.id(); i < array.size(); i += 2) ASSERT_TRUE(array.set(i, i).ok());
+    node.barrier().or_throw();
+    for (std::uint64_t i = 0; i < array.size(); ++i) ASSERT_EQ(array.get(i).value(), i);
+    // The lines behind, by the byte API: they are memory, but no elements.
+    const GlobalAddress behind = array.at(999).address() + (8 + 24 * 8);
+    ASSERT_TRUE(node.read<std::uint64_t>(behind).ok());
+    ASSERT_TRUE(node.write<std::uint64_t>(behind + 4096, 1, Consistency::kTso).ok());
+    node.barrier().or_throw();
+    for (std::uint64_t i = 0; i < array.size(); ++i) ASSERT_EQ(array.get(i).value(), i);
+    ASSERT_FALSE(array.get(1000).ok());
+  });
+}
+
+/// A node that dies before the array is freed.
+TEST(Array, IsNotFreedWithoutADeadNode) {
+  LocalCluster cluster(2);
+  on_all(cluster, 2, [&](Node& node) {
+    try {
+      Array<std::uint64_t> array(node, 5000);
+      ASSERT_TRUE(array.set(node.id(), 1).ok());
+      node.barrier().or_throw();
+      if (node.id() == 1) {
+        cluster.hub().kill(1);
+        throw std::runtime_error("who unwinds does not wait for the others");
+      }
+      EXPECT_EQ(array.free().code(), Errc::kNodeDied);
+    } catch (const std::runtime_error&) {
+      EXPECT_EQ(node.id(), 1);
+    }
+  });
 }
 
 /// A node that died: an error on the others, and no hang.
