@@ -170,30 +170,30 @@ bool Runtime::all_runs_locked(unsigned order) {
 /// slot nothing will ever come, and who waits is told.
 void Runtime::retry_starved() {
   if (starved_.empty()) return;
-  std::vector<GlobalAddress> again;
-  again.swap(starved_);
-  if (ATOLL_FAULT(starved_forgotten)) again.pop_back();
-  std::erase_if(again, [&](GlobalAddress line) { return find_cold(lines_->ref(line)) == nullptr; });  // nobody waits
-  const auto order_of = [&](GlobalAddress line) { return lines_->larger_at(line) & detail::kLargerMask; };
-  const auto order = unsigned(again.empty() ? 0 : order_of(again.front()));
-  // Slots that come back one by one may never make a run.
+  if (ATOLL_FAULT(starved_forgotten)) starved_.pop_back();
+  std::vector<LineRef> again;
+  for (const GlobalAddress line : starved_) {
+    const LineRef ref = lines_->ref(line);
+    if (find_cold(ref) != nullptr) again.push_back(ref);  // or nobody waits for it any more
+  }
+  starved_.clear();
+  if (again.empty()) return;
+  // The one that has waited longest says how large a run is needed. Slots that come back one by one may never make one.
+  const unsigned order = again.front().larger;
   const bool wait = order == 0 && returning() > 0;
+  bool give_up = false;
   if (!slots_->has_run(order) && !wait && evict_some(kEvictBatch, order, true) == 0 && returning() == 0) {
-    if (++fruitless_ % 4 == 0 && all_runs_locked(order)) {
-      std::erase_if(again, [&](GlobalAddress line) {
-        if (unsigned(order_of(line)) < order) return false;
-        protocol_.give_up(lines_->ref(line), Errc::kCacheFull);
-        return true;
-      });
-    }
+    give_up = ++fruitless_ % 4 == 0 && all_runs_locked(order);
   } else {
     fruitless_ = 0;
   }
-  for (const GlobalAddress line : again) {
-    if (slots_->has_run(order_of(line))) {
-      protocol_.pursue(lines_->ref(line));
+  for (const LineRef& ref : again) {
+    if (give_up && ref.larger >= order) {
+      protocol_.give_up(ref, Errc::kCacheFull);
+    } else if (slots_->has_run(ref.larger)) {
+      protocol_.pursue(ref);
     } else {
-      starved_.push_back(line);
+      starved_.push_back(ref.address);
     }
   }
 }
