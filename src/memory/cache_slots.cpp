@@ -7,8 +7,7 @@
 
 namespace atoll::memory {
 
-CacheSlots::CacheSlots(std::uint32_t slots)
-    : free_count_(slots), links_(slots), free_(slots, kNone), order_(slots), occupants_(slots), random_(slots) {
+CacheSlots::CacheSlots(std::uint32_t slots) : free_count_(slots), slots_(slots), random_(slots) {
   heads_.fill(kNoSlot);
   // Runs as large as their place and the end allow; the first ones last, so that they are taken first.
   std::vector<std::uint32_t> firsts;
@@ -22,24 +21,24 @@ CacheSlots::CacheSlots(std::uint32_t slots)
 
 void CacheSlots::add_run(std::uint32_t slot, unsigned order) noexcept {
   const std::uint32_t head = heads_[order];
-  links_[slot] = {head, kNoSlot};
-  if (head != kNoSlot) links_[head].previous = slot;
+  slots_[slot].next = head;
+  slots_[slot].previous = kNoSlot;
+  slots_[slot].free = std::uint8_t(order);
+  if (head != kNoSlot) slots_[head].previous = slot;
   heads_[order] = slot;
-  free_[slot] = std::uint8_t(order);
   orders_with_runs_ |= 1u << order;
 }
 
 void CacheSlots::remove_run(std::uint32_t slot) noexcept {
-  const unsigned order = free_[slot];
-  const Link link = links_[slot];
-  if (link.next != kNoSlot) links_[link.next].previous = link.previous;
-  if (link.previous != kNoSlot) {
-    links_[link.previous].next = link.next;
+  Slot& run = slots_[slot];
+  if (run.next != kNoSlot) slots_[run.next].previous = run.previous;
+  if (run.previous != kNoSlot) {
+    slots_[run.previous].next = run.next;
   } else {
-    heads_[order] = link.next;
-    if (link.next == kNoSlot) orders_with_runs_ &= ~(1u << order);
+    heads_[run.free] = run.next;
+    if (run.next == kNoSlot) orders_with_runs_ &= ~(1u << run.free);
   }
-  free_[slot] = kNone;
+  run.free = kNone;
 }
 
 std::uint32_t CacheSlots::take(GlobalAddress line, unsigned order) {
@@ -48,19 +47,19 @@ std::uint32_t CacheSlots::take(GlobalAddress line, unsigned order) {
   const std::uint32_t slot = heads_[from];
   remove_run(slot);
   for (; from > order; --from) add_run(slot + (1u << (from - 1)), from - 1);
-  occupants_[slot] = line;
-  order_[slot] = std::uint8_t(order);
+  slots_[slot].occupant = line;
+  slots_[slot].order = std::uint8_t(order);
   free_count_ -= 1u << order;
   return slot;
 }
 
 void CacheSlots::release(std::uint32_t slot, unsigned order) {
-  ATOLL_CHECK(occupants_[slot] && order_[slot] == order);
-  occupants_[slot] = GlobalAddress();
+  ATOLL_CHECK(slots_[slot].occupant && slots_[slot].order == order);
+  slots_[slot].occupant = GlobalAddress();
   free_count_ += 1u << order;
   for (; order < kMaxOrder; ++order) {
     const std::uint32_t neighbour = slot ^ (1u << order);
-    if (neighbour >= size() || free_[neighbour] != order) break;
+    if (neighbour >= size() || slots_[neighbour].free != order) break;
     remove_run(neighbour);
     slot = std::min(slot, neighbour);
   }
@@ -70,8 +69,9 @@ void CacheSlots::release(std::uint32_t slot, unsigned order) {
 std::uint32_t CacheSlots::first_of(std::uint32_t slot) const noexcept {
   for (unsigned order = 0; order <= kMaxOrder; ++order) {
     const std::uint32_t first = slot >> order << order;
-    if (occupants_[first] && first + (1u << order_[first]) > slot) return first;
-    if (free_[first] != kNone && first + (1u << free_[first]) > slot) return kNoSlot;
+    const Slot& run = slots_[first];
+    if (run.occupant && first + (1u << run.order) > slot) return first;
+    if (run.free != kNone && first + (1u << run.free) > slot) return kNoSlot;
   }
   return kNoSlot;
 }

@@ -27,7 +27,7 @@ class CacheSlots {
 
   explicit CacheSlots(std::uint32_t slots);
 
-  [[nodiscard]] std::uint32_t size() const noexcept { return std::uint32_t(occupants_.size()); }
+  [[nodiscard]] std::uint32_t size() const noexcept { return std::uint32_t(slots_.size()); }
   [[nodiscard]] std::uint32_t free_count() const noexcept { return free_count_; }
   [[nodiscard]] std::uint32_t used() const noexcept { return size() - free_count(); }
   /// Is there a free run of this order?
@@ -37,7 +37,7 @@ class CacheSlots {
   /// REQUIRES: a line's first slot, and the order that it was taken with.
   void release(std::uint32_t slot, unsigned order = 0);
   /// The line that begins in the slot; null when none does.
-  [[nodiscard]] GlobalAddress occupant(std::uint32_t slot) const noexcept { return occupants_[slot]; }
+  [[nodiscard]] GlobalAddress occupant(std::uint32_t slot) const noexcept { return slots_[slot].occupant; }
   /// The first slot of the line that covers this one, or kNoSlot when it is free.
   [[nodiscard]] std::uint32_t first_of(std::uint32_t slot) const noexcept;
   /// Where a search for something to evict goes on: a random place, so that a scan larger than the cache does not
@@ -45,11 +45,15 @@ class CacheSlots {
   [[nodiscard]] std::uint32_t random_slot() noexcept { return std::uint32_t(random_.below(size())); }
 
  private:
-  struct Link {
-    std::uint32_t next = kNoSlot;
-    std::uint32_t previous = kNoSlot;
-  };
   static constexpr std::uint8_t kNone = 0xff;
+  /// One record, so that a miss touches one place of memory for a slot.
+  struct Slot {
+    GlobalAddress occupant;        // the line that begins here
+    std::uint32_t next = kNoSlot;  // in the list of free runs, of one that begins here
+    std::uint32_t previous = kNoSlot;
+    std::uint8_t free = kNone;  // order of the free run that begins here
+    std::uint8_t order = 0;     // of the line
+  };
 
   void add_run(std::uint32_t slot, unsigned order) noexcept;
   void remove_run(std::uint32_t slot) noexcept;
@@ -57,10 +61,7 @@ class CacheSlots {
   std::array<std::uint32_t, kMaxOrder + 1> heads_;  // of each order's list of free runs
   std::uint32_t orders_with_runs_ = 0;              // a bit for each order whose list is not empty
   std::uint32_t free_count_ = 0;
-  std::vector<Link> links_;          // of free runs, at their first slots
-  std::vector<std::uint8_t> free_;   // order of the free run that begins here, or kNone
-  std::vector<std::uint8_t> order_;  // order of the line that begins here
-  std::vector<GlobalAddress> occupants_;
+  std::vector<Slot> slots_;
   base::Random random_;
 };
 

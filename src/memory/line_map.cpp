@@ -165,9 +165,9 @@ HotLine LineMap::hot_line(GlobalAddress line, std::uint32_t bytes) const noexcep
   detail::ChunkWord chunk;
   const std::uint64_t grain = line.offset() >> detail::kGrainShift;
   if (bytes != line_bytes_ && grain < chunk_words_[line.node()].size()) {
-    chunk = chunk_words_[line.node()][grain];
+    const GrainWords& words = chunk_words_[line.node()][grain];
     const std::uint64_t number = (line.offset() & (detail::kGrainBytes - 1)) / bytes;
-    chunk.word = number < chunk.count ? chunk.word + number : nullptr;
+    if (number < words.count) chunk = {words.first.word + number, words.first.zero};
   }
   return {record, table_.reads + index, table_.writes + index, bytes >> detail::kHotShift, chunk};
 }
@@ -175,14 +175,14 @@ HotLine LineMap::hot_line(GlobalAddress line, std::uint32_t bytes) const noexcep
 void LineMap::attach_words(GlobalAddress first, std::uint64_t bytes, std::span<HotWord> words, std::uint64_t zero) {
   const std::uint64_t begin = first.offset() >> detail::kGrainShift;
   const std::uint64_t count = bytes >> detail::kGrainShift;
-  std::vector<detail::ChunkWord>& grains = chunk_words_[first.node()];
+  std::vector<GrainWords>& grains = chunk_words_[first.node()];
   if (grains.size() < begin + count) grains.resize(begin + count);
   const std::uint64_t per_grain = detail::kGrainBytes / (line_bytes_ << (larger_at(first) & detail::kLargerMask));
   for (std::uint64_t i = 0; i < count; ++i) {
-    detail::ChunkWord& grain = grains[begin + i];
-    for (std::uint64_t k = 0; k < grain.count; ++k) detail::store_shared(grain.word[k], HotWord{0});
+    GrainWords& grain = grains[begin + i];
+    for (std::uint64_t k = 0; k < grain.count; ++k) detail::store_shared(grain.first.word[k], HotWord{0});
     const std::span<HotWord> here = words.subspan(std::min(words.size(), i * per_grain));
-    grain = here.empty() ? detail::ChunkWord() : detail::ChunkWord{here.data(), zero, std::min(here.size(), per_grain)};
+    grain = {{here.data(), zero}, std::min(here.size(), per_grain)};
   }
 }
 

@@ -77,8 +77,12 @@ class LineMap {
   coherence::DirEntry* directory_;
   std::vector<Reservation> reservations_;
   std::vector<detail::Line*> homes_;
-  std::vector<std::uint8_t*> larger_;                        // see LineTable
-  std::vector<std::vector<detail::ChunkWord>> chunk_words_;  // of each node and grain: of the first line there
+  std::vector<std::uint8_t*> larger_;  // see LineTable
+  struct GrainWords {
+    detail::ChunkWord first;  // of the first line there
+    std::uint64_t count = 0;  // lines from that one on that have words
+  };
+  std::vector<std::vector<GrainWords>> chunk_words_;  // of each node and grain
   std::vector<std::uint64_t> memory_bytes_;
   detail::LineTable table_;
 };

@@ -18,9 +18,12 @@ constexpr std::uint32_t kEvictBatch = 64;  // one barrier for so many
 /// goes, until a larger part is. A few at a time, with the misses that take the slots: a program that finds what it
 /// needs in the cache pays nothing. Lines that are in use stay, however little is free.
 void Runtime::keep_room() {
+  const auto is_free = [&](std::uint64_t slots, std::uint32_t percent) {
+    return slots * 100 >= std::uint64_t(slots_->size()) * percent;
+  };
+  if (!reclaiming_ && is_free(slots_->free_count(), options_.evict_below_percent)) return;
   const std::uint64_t free = slots_->free_count() + returning();
-  if (free * 100 < std::uint64_t(slots_->size()) * options_.evict_below_percent) reclaiming_ = true;
-  if (free * 100 >= std::uint64_t(slots_->size()) * options_.evict_until_percent) reclaiming_ = false;
+  reclaiming_ = !is_free(free, reclaiming_ ? options_.evict_until_percent : options_.evict_below_percent);
   const std::uint32_t batch = std::min(kEvictBatch, std::max(2u, slots_->size() / 8));
   if (!reclaiming_ || evicting_ || ++taken_since_look_ < batch / 2) return;
   taken_since_look_ = 0;

@@ -114,8 +114,7 @@ inline constexpr std::uint64_t kHotWritesAt = 0x4000'0000'0000;
 /// nodes its parts are on, and few, so a random read finds its chunk's by one shift in a cache that is near.
 struct ChunkWord {
   HotWord* word = nullptr;
-  std::uint64_t zero = 0;   // the global address that element 0 would have
-  std::uint64_t count = 0;  // of a grain: lines from its first one on that have words
+  std::uint64_t zero = 0;  // the global address that element 0 would have
 };
 
 /// A line together with its hot words: what threads may do with it.
