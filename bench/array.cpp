@@ -177,10 +177,7 @@ class ArrayRun {
 }  // namespace
 
 ArrayPair::ArrayPair(Node& joined, const nlohmann::json& job)
-    : node(joined),
-      quick(job.at("quick").get<bool>()),
-      repetitions(job.at("repetitions").get<int>()),
-      array(joined, kWords, {.chunk = job.at("chunk").get<std::uint32_t>()}) {
+    : TwoNodes(joined, job), array(joined, kWords, {.chunk = job.at("chunk").get<std::uint32_t>()}) {
   make_cold();
 }
 
@@ -198,7 +195,7 @@ void ArrayPair::make_cold() {
 std::vector<std::string> array_cases() {
   std::vector<std::string> names;
   for (const Row& row : kRows) {
-    if (row.of == row.info.name && (row.of != "pin_sum" || has_pins())) names.emplace_back(row.of);
+    if (row.of == row.info.name) names.emplace_back(row.of);
   }
   return names;
 }

@@ -229,8 +229,4 @@ std::span<const ArrayCase> array_hit_cases() {
   return kCases;
 }
 
-bool has_pins() {
-  return HasReadPins<Words>;
-}
-
 }  // namespace atoll::bench

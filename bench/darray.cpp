@@ -6,7 +6,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "bench/pins.hpp"
 #include "cluster/job.hpp"
 
 namespace atoll::bench {
@@ -52,20 +51,11 @@ struct Cell {
   std::string measured = {};  // label of the first cell with this point: that one is measured, for all of them
 };
 
-bool has_pins_for(Access access) {
-  switch (access) {
-    case Access::kRead: return HasReadPins<Array<std::uint64_t>>;
-    case Access::kWrite: return HasWritePins<Array<std::uint64_t>>;
-    case Access::kOperate: return false;  // `apply` has no loop over views
-  }
-  return false;
-}
-
 /// Systems that can do this; the others are left out.
 std::vector<System> systems_for(Access access, Places places) {
   if (places == Places::kZipf) return {System::kLock, System::kAtoll, System::kAtomic};
   std::vector<System> systems = {System::kNative, System::kAtoll};
-  if (places == Places::kInOrder && has_pins_for(access)) systems.push_back(System::kPinned);
+  if (places == Places::kInOrder) systems.push_back(System::kPinned);
   systems.push_back(System::kRefcount);
   if (access == Access::kRead) systems.push_back(System::kUncached);
   if (access == Access::kOperate) systems.push_back(System::kAtomic);
@@ -110,8 +100,7 @@ std::vector<Panel> panels_of(const std::string& figure, bool quick) {
     all.push_back({unit == Unit::kRate ? "fig14a" : "fig14b", "add one, by Zipf's law", "nodes", nodes, point,
                    systems_for(point.access, point.places), unit});
   }
-  std::vector<System> views = {System::kNative, System::kAtoll};
-  if (has_pins_for(Access::kRead)) views.push_back(System::kPinned);
+  const std::vector<System> views = {System::kNative, System::kAtoll, System::kPinned};
   all.push_back({"fig15", "read, in order", "nodes", nodes, {}, views, Unit::kRate});
   point = {};
   point.places = Places::kUniform;
@@ -224,9 +213,9 @@ class DarrayRun {
     const std::uint64_t per_node = settings_.quick ? 1u << 17 : 1u << 19;  // words: 1 or 4 MiB
     const std::uint64_t bytes = per_node * nodes * sizeof(std::uint64_t);
     Options options;
-    options.memory_bytes = per_node * sizeof(std::uint64_t) + (16u << 20);
-    // A little more than what it shall hold: a cache begins to evict before it is full.
-    options.cache_bytes = cache_holds_all ? bytes + bytes / 4 + (1u << 20) : bytes / 4;
+    options.memory_bytes = 2 * per_node * sizeof(std::uint64_t) + (16u << 20);  // in chunks, and in lines
+    // More than what it shall hold: a cache begins to evict when less than 30 % of it are free.
+    options.cache_bytes = cache_holds_all ? bytes + bytes / 2 + (1u << 20) : bytes / 4;
     std::vector<DarrayPoint> points;
     std::vector<std::string> labels;
     for (const Cell* cell : cells) {

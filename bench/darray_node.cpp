@@ -38,6 +38,7 @@ std::int64_t now_ns() {
 struct Stage {
   Node& node;
   Words& array;
+  Words& lines;                       // the same in chunks of one line of the heap, for reads without a cache
   std::vector<std::uint64_t> plain;   // ordinary memory of the same size
   ChunkEntries entries;               // for reference counting
   std::vector<std::uint32_t> places;  // by Zipf's law; empty when no point needs them
@@ -112,7 +113,7 @@ class Worker {
           return std::atomic_ref(at[i]).load(std::memory_order_relaxed);  // atomic, so that it is not vectorised
         });
       case System::kAtoll: return walk([&](std::uint64_t i) { return array.get(i).value(); });
-      case System::kPinned: return pinned(false);
+      case System::kPinned: return pinned();
       case System::kRefcount:
         return walk([&](std::uint64_t i) {
           ChunkEntry& entry = stage_.entries.of(i);
@@ -137,7 +138,7 @@ class Worker {
           return std::uint64_t{0};
         });
       case System::kAtoll: return walk([&](std::uint64_t i) { return checked(array.set(i, i)); });
-      case System::kPinned: return pinned(true);
+      case System::kPinned: return pinned();
       case System::kRefcount:
         return walk([&](std::uint64_t i) {
           ChunkEntry& entry = stage_.entries.of(i);
@@ -163,6 +164,7 @@ class Worker {
           return std::uint64_t{0};
         });
       case System::kAtoll: return walk([&](std::uint64_t i) { return checked(array.apply(i, kAdd, 1)); });
+      case System::kPinned: return pinned();
       case System::kRefcount:
         return walk([&](std::uint64_t i) {
           ChunkEntry& entry = stage_.entries.of(i);
@@ -182,7 +184,6 @@ class Worker {
           keep(node.fetch_add(array.at(i), 1).value());
           return std::uint64_t{0};
         });
-      case System::kPinned:
       case System::kUncached: break;
     }
     throw Error("no such system for operators");
@@ -198,7 +199,7 @@ class Worker {
   /// Another node's element at its home: the whole line is read, which Atoll never keeps.
   std::uint64_t read_uncached(std::uint64_t i) {
     Node& node = stage_.node;
-    const GlobalAddress address = stage_.array.at(i).address();
+    const GlobalAddress address = stage_.lines.at(i).address();
     if (address.node() == node.id()) return node.read<std::uint64_t>(address).value();
     const std::uint64_t into_line = address.bits() % line_.size();
     node.read(GlobalAddress(address.bits() - into_line), std::span(line_)).or_throw();
@@ -208,21 +209,21 @@ class Worker {
   }
 
   /// Chunk by chunk; in order only.
-  std::uint64_t pinned(bool writes) {
+  std::uint64_t pinned() {
     const Words& array = stage_.array;
     const Clock::time_point start = Clock::now();
     const double most = limits().most;
     std::uint64_t i = 0, sum = 0;
     while (i < array.size() && seconds_since(start) < most) {
       const std::uint64_t end = std::min(array.size(), i + 8 * ChunkEntries::kChunk);
-      if (writes) {
-        store_pinned(array, i, end);
-      } else {
-        sum += sum_pinned(array, i, end);
+      switch (point_.access) {
+        case Access::kRead: sum += sum_pinned(array, i, end); break;
+        case Access::kWrite: store_pinned(array, i, end); break;
+        case Access::kOperate: add_pinned(array, i, end); break;
       }
       i = end;
     }
-    if (!writes) expect_sum(sum, i * (i - 1) / 2);
+    if (point_.access == Access::kRead) expect_sum(sum, i * (i - 1) / 2);
     return i;
   }
 
@@ -327,12 +328,19 @@ std::uint64_t make_cold(Stage& stage) {
   return more;
 }
 
+/// Lines of the board that a node may have to fetch to add up.
+constexpr std::uint64_t kOfTheBoard = 64;
+
 /// Once: what all nodes together have done, from a cold array on, or, at random places, from a cache that is filled.
 Tally run_once(Stage& stage, Board& board, const DarrayPoint& point) {
   (void)make_cold(stage);
   std::uint64_t expected = 0;
   if (point.places != Places::kInOrder) expected += board.sum(run_threads(stage, point)).operations;
+  const std::uint64_t misses = stage.node.stats().read_misses;
   const Tally all = board.sum(run_threads(stage, point));
+  if (point.system == System::kUncached && stage.node.stats().read_misses > misses + kOfTheBoard) {
+    throw Error("what was to be read without a cache was cached");
+  }
   expected += all.operations;
   if (point.access == Access::kOperate && point.system != System::kNative) {
     const Tally reached{make_cold(stage), 0, 0};
@@ -367,8 +375,11 @@ void run_darray_node() {
   const bool tells = node.id() == 0;
   Board board(node);
   Words array(node, words);
+  Words lines(node, words, {.chunk = std::uint32_t(node.line_bytes() / sizeof(std::uint64_t))});
   for (std::uint64_t i = array.local_begin(); i < array.local_end(); ++i) array.set(i, i).or_throw();
-  Stage stage{node, array, std::vector<std::uint64_t>(words), ChunkEntries(words), {}, job.at("seconds").get<double>()};
+  for (std::uint64_t i = lines.local_begin(); i < lines.local_end(); ++i) lines.set(i, i).or_throw();
+  Stage stage{
+      node, array, lines, std::vector<std::uint64_t>(words), ChunkEntries(words), {}, job.at("seconds").get<double>()};
   const bool zipf =
       std::any_of(points.begin(), points.end(), [](const DarrayPoint& point) { return point.places == Places::kZipf; });
   if (zipf) stage.places = zipf_places(words, kDraws, node.id() + 1u);

@@ -193,6 +193,7 @@ class GamRun {
     // A little more than what it shall hold: a cache begins to evict before it is full.
     const std::uint64_t held = cache_holds_all ? working_set_ : working_set_ / 2;
     options.cache_bytes = held + held / 8;
+    options.evict_below_percent = options.evict_until_percent = 0;  // the paper's cache is used to its end
     std::vector<GamPoint> points;
     std::vector<std::string> labels;
     for (const Cell* cell : cells) {

@@ -225,9 +225,7 @@ void run_pair_node(const nlohmann::json& job) {
 }  // namespace
 
 Pair::Pair(Node& joined, const nlohmann::json& job)
-    : node(joined),
-      quick(job.at("quick").get<bool>()),
-      repetitions(job.at("repetitions").get<int>()),
+    : TwoNodes(joined, job),
       near(share("near", 0, kNearWords)),
       cached(share("cached", 1, kFarWords)),
       cold(share("cold", 1, kFarWords)),

@@ -10,6 +10,7 @@
 #include "atoll/atoll.hpp"
 #include "bench/bare.hpp"
 #include "bench/harness.hpp"
+#include "bench/two_nodes.hpp"
 
 namespace atoll::bench {
 
@@ -26,20 +27,10 @@ struct Area {
 };
 
 /// Thread-safety: none; every method but `measures` and `repeat`'s callback is called by both nodes alike.
-class Pair {
+class Pair : public TwoNodes {
  public:
   Pair(Node& joined, const nlohmann::json& job);
 
-  [[nodiscard]] bool measures() const noexcept { return node.id() == 0; }
-  void together() { node.barrier().or_throw(); }
-
-  /// Runs `work` on node 0 while node 1 sleeps in a barrier.
-  template <typename Work>
-  void alone(Work&& work) {
-    together();
-    if (measures()) work();
-    together();
-  }
   /// Runs `once` as often as the command line says.
   template <typename Once>
   void repeat(Once&& once) {
@@ -53,9 +44,6 @@ class Pair {
   /// The time of a bare round trip between the two nodes, in ns.
   [[nodiscard]] double bare_round_trip(BareLines lines = BareLines::kHot);
 
-  Node& node;
-  const bool quick;
-  const int repetitions;
   Area near;    // homed on node 0
   Area cached;  // homed on node 1; for cases that work on node 0's copies
   Area cold;    // homed on node 1; for cases that work on lines that node 0 does not have
