@@ -3,6 +3,7 @@
 
 #include "atoll/address.hpp"
 #include "atoll/array.hpp"
+#include "atoll/hash_map.hpp"
 #include "atoll/lock.hpp"
 #include "atoll/node.hpp"
 #include "atoll/options.hpp"

@@ -50,7 +50,7 @@ enum class Change : std::uint8_t { kKeep, kPut, kErase };
 class HashMap {
  public:
   static constexpr std::size_t kMaxKeyBytes = 1024;
-  static constexpr std::size_t kMaxValueBytes = std::size_t(1) << 20;
+  static constexpr std::size_t kMaxValueBytes = (std::size_t(1) << 20) + 1024;  // room for a head of the user's own
 
   /// The map of that name, the same for all nodes: node 0 makes it, the others wait for it. Throws Error.
   HashMap(Node& node, std::string_view name, const HashMapOptions& options = {});
@@ -89,13 +89,14 @@ class HashMap {
   using Function = std::function<Change(std::optional<std::string_view> current, std::string& next)>;
   Result<Change> update(std::string_view key, const Function& function) noexcept;
 
-  // ---- many keys: their misses are under way together; each key is a step of its own ----
+  // ---- many keys: their misses are under way together ----
 
   using Found = std::function<void(std::size_t index, std::optional<std::string_view> value)>;
-  /// Calls `found` for each key in order, which is not to call into the map.
+  /// Calls `found` for each key in order, with values that were there at one moment, all of them.
   Status get_many(std::span<const std::string_view> keys, const Found& found) const noexcept;
   using KeyValue = std::pair<std::string_view, std::string_view>;
-  /// Puts them in order. How many were new; on an error, those before the one that failed have been put.
+  /// Puts them in order, each as a step of its own. How many were new; on an error, those before the one that failed
+  /// have been put.
   Result<std::size_t> put_many(std::span<const KeyValue> pairs) noexcept;
 
   /// What happens to several keys in one step: nobody sees a part of it.
@@ -108,7 +109,8 @@ class HashMap {
     [[nodiscard]] virtual Result<bool> erase(std::string_view key) = 0;
   };
   /// Runs the function while nobody else reads or changes any of the keys. When it (or what it called) fails
-  /// nothing is undone: what was put before has been put. The function must not throw, nor call into Atoll but through the step.
+  /// nothing is undone: what was put before has been put. The function must not throw, nor call into Atoll but through
+  /// the step.
   Status together(std::span<const std::string_view> keys, const std::function<Status(Step&)>& function) noexcept;
 
   // ---- all ----
@@ -152,12 +154,11 @@ class HashMapOf {
     return map_.compare_and_swap(bytes(key), bytes(expected), bytes(desired));
   }
   /// The sum; a key that is not there counts as 0. Wraps as unsigned integers do.
-  Result<V> increment(const K& key, V by = V(1)) noexcept
-  requires std::integral<V>;
+  Result<V> increment(const K& key, V by = V(1)) noexcept requires std::integral<V>;
   /// Every pair that is there throughout, once; `visit(const K&, const V&)` ends the walk by false.
   template <typename Visit>
-  requires std::predicate<Visit&, const K&, const V&>
-  Status for_each(Visit&& visit) const noexcept;
+  requires std::predicate<Visit&, const K&, const V&> Status for_each(Visit&& visit)
+  const noexcept;
   Result<std::int64_t> size() const noexcept { return map_.size(); }
   Status clear() noexcept { return map_.clear(); }
   Status destroy() noexcept { return map_.destroy(); }
@@ -212,9 +213,8 @@ requires std::has_unique_object_representations_v<K>
 template <typename Visit>
 requires std::predicate<Visit&, const K&, const V&> Status HashMapOf<K, V>::for_each(Visit&& visit)
 const noexcept {
-  return map_.for_each([&](std::string_view key, std::string_view value) {
-    return visit(from<K>(key), from<V>(value));
-  });
+  return map_.for_each(
+      [&](std::string_view key, std::string_view value) { return visit(from<K>(key), from<V>(value)); });
 }
 
 }  // namespace atoll

@@ -1,0 +1,136 @@
+// Finding a pair without a lock.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <sched.h>
+
+#include <bit>
+
+#include "hash/table.hpp"
+
+namespace atoll::hash {
+
+namespace {
+
+constexpr unsigned kPatience = 32;       // looks in vain, by others' changes, before a lock is taken
+constexpr unsigned kMaxChain = 1 << 20;  // longer is a sign of memory that was reused under the reader
+
+std::span<std::byte> bytes_of(std::string& s) noexcept {
+  return std::as_writable_bytes(std::span(s));
+}
+
+template <typename T>
+Status read_into(Node& node, GlobalAddress at, T& value) noexcept {
+  return node.read(at, std::as_writable_bytes(std::span(&value, 1)));
+}
+
+}  // namespace
+
+Key Table::key(std::string_view bytes) const noexcept {
+  return {bytes, XXH3_64bits_withSeed(bytes.data(), bytes.size(), directory_.root().seed)};
+}
+
+Result<std::size_t> read_pair(Node& node, const Entry& entry, const Key& key, std::string& pair, bool whole) noexcept {
+  const std::size_t value_at = kPairHeadBytes + key.bytes.size();
+  if (entry.bytes() < value_at || entry.bytes() > kMaxPairBytes) return Table::kAbsent;
+  pair.resize(whole ? entry.bytes() : value_at);
+  if (const Status status = node.read(GlobalAddress(entry.address), bytes_of(pair)); !status.ok()) return status;
+  return Pair::parse(pair).key == key.bytes ? value_at : Table::kAbsent;
+}
+
+Result<bool> Table::is_current(const Version& seen) noexcept {
+  const auto now = node_.read<std::uint64_t>(seen.bucket);
+  if (!now.ok()) return now.status();
+  return *now == seen.head.word;
+}
+
+/// Looks through the buckets of a chain. After each step the head is read again: only if it is the same did the step
+/// see what was there, for memory of what is changed is reused at once.
+Result<Table::Look> Table::look_in_chain(GlobalAddress bucket, Look look, Front front, const Key& key,
+                                         std::string& pair, bool whole) noexcept {
+  const Version version{bucket, look.head};
+  for (unsigned step = 0; step < kMaxChain; ++step) {
+    for (std::uint32_t left = match(front.tags, key.tag()); left != 0; left &= left - 1) {
+      Entry entry;
+      Status status = read_into(node_, bucket + entry_at(unsigned(std::countr_zero(left))), entry);
+      Result<std::size_t> value_at = kAbsent;
+      if (status.ok() && entry.may_be(key)) value_at = read_pair(node_, entry, key, pair, whole);
+      const Result<bool> current = is_current(version);
+      if (!current.ok()) return current.status();
+      if (!*current) return look;
+      if (!status.ok()) return status;
+      if (!value_at.ok()) return value_at.status();
+      if (*value_at == kAbsent) continue;
+      look.seen = Seen::kFound;
+      look.value_at = *value_at;
+      return look;
+    }
+    bucket = GlobalAddress(front.overflow);
+    if (!bucket) {
+      look.seen = Seen::kAbsent;
+      return look;
+    }
+    const Status status = read_into(node_, bucket, front);
+    const Result<bool> current = is_current(version);
+    if (!current.ok()) return current.status();
+    if (!*current) return look;
+    if (!status.ok()) return status;
+  }
+  return look;
+}
+
+Result<Table::Look> Table::look(GlobalAddress bucket, std::uint64_t number, const Key& key, std::string& pair,
+                                bool whole) noexcept {
+  Front front;
+  if (const Status status = read_into(node_, bucket, front); !status.ok()) return status;
+  Look look{Seen::kChanged, front.head, kAbsent};
+  if (front.head.is_changing()) return look;
+  if (!front.head.covers(number, key.hash)) {
+    look.seen = Seen::kSplit;
+    return look;
+  }
+  // The tags may be older than the head, or newer, where small writes are seen one by one.
+  const Result<Look> result = look_in_chain(bucket, look, front, key, pair, whole);
+  if (!result.ok() || result->seen != Seen::kAbsent) return result;
+  const Result<bool> current = is_current({bucket, front.head});
+  if (!current.ok()) return current.status();
+  return *current ? *result : look;
+}
+
+Result<GlobalAddress> Table::guess(std::uint64_t hash, std::uint64_t* number) noexcept {
+  *number = directory_.guess(hash);
+  return directory_.find(*number);
+}
+
+Result<std::size_t> Table::find(const Key& key, std::string& pair, bool whole, Version* seen) noexcept {
+  std::uint64_t number = 0;
+  Result<GlobalAddress> bucket = guess(key.hash, &number);
+  for (unsigned tries = 0; tries < kPatience;) {
+    if (!bucket.ok()) return bucket.status();
+    const Result<Look> look = this->look(*bucket, number, key, pair, whole);
+    if (!look.ok()) return look.status();
+    switch (look->seen) {
+      case Seen::kFound:
+      case Seen::kAbsent:
+        if (seen != nullptr) *seen = {*bucket, look->head};
+        return look->value_at;
+      case Seen::kSplit:
+        number = directory_.go_on(number, key.hash);
+        bucket = directory_.find(number);
+        break;
+      case Seen::kChanged:
+        if (++tries % 4 == 0) ::sched_yield();  // who changes it may need this processor
+        break;
+    }
+  }
+  std::optional<LockedBucket> locked;
+  if (const Status status = lock(key, locked); !status.ok()) return status;
+  const Result<Spot> spot = locked->locate(key, pair, whole);
+  if (seen != nullptr) *seen = {locked->address(), locked->head()};
+  const Status status = locked->unlock();
+  if (!spot.ok()) return spot.status();
+  if (!status.ok()) return status;
+  return spot->is_there ? kPairHeadBytes + key.bytes.size() : kAbsent;
+}
+
+}  // namespace atoll::hash

@@ -1,0 +1,196 @@
+// The table behind a HashMap: finding, changing and splitting buckets.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hash/directory.hpp"
+
+namespace atoll::hash {
+
+/// The number that comes after this one in a walk over all buckets; 0 at the end.
+///
+/// The walk goes through numbers as if their lowest bit were the highest: then what was split off from a bucket comes
+/// right after it, and a split, before or after a bucket's turn, neither hides a pair nor shows it twice.
+[[nodiscard]] std::uint64_t after(std::uint64_t number, unsigned level) noexcept;
+
+/// Where a key's entry is in a chain of buckets, or where it could be put.
+struct Spot {
+  bool is_there = false;
+  GlobalAddress bucket;  // that has the entry, or a free place; null: there is none
+  unsigned index = 0;
+  Entry entry;
+  GlobalAddress last;  // of the chain, if the key is not there
+};
+
+class Table;
+
+/// A bucket that this thread has locked for writing, with its chain.
+///
+/// What it changes becomes visible in one step at `end`, for those who read without a lock: they see by the head that
+/// the bucket is being changed, or has been.
+/// Thread-safety: none; it is used by the thread that locked.
+/// Invariants:
+///   1. Between `begin` and `end` the head says that the bucket is changing, and at no other time.
+///   2. A pair is freed after the `end` of the change that took its entry away.
+class LockedBucket {
+ public:
+  LockedBucket(Table& table, std::uint64_t number, GlobalAddress address) noexcept
+      : table_(table), number_(number), address_(address) {}
+  ~LockedBucket();
+  LockedBucket(const LockedBucket&) = delete;
+  LockedBucket& operator=(const LockedBucket&) = delete;
+
+  [[nodiscard]] Status lock() noexcept;
+  [[nodiscard]] Status unlock() noexcept;
+  /// Instead of `lock`, where the caller has locked the bucket's line, and unlocks it.
+  [[nodiscard]] Status read_head() noexcept;
+
+  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
+  [[nodiscard]] GlobalAddress address() const noexcept { return address_; }
+  [[nodiscard]] Head head() const noexcept { return head_; }
+  [[nodiscard]] bool covers(const Key& key) const noexcept { return head_.covers(number_, key.hash); }
+
+  /// Nothing is changed before it, and nothing after `end`. Each does nothing when it was called already.
+  [[nodiscard]] Status begin() noexcept;
+  [[nodiscard]] Status end() noexcept;
+
+  /// The key's spot; the pair is in `pair`, whole if `whole`, its key's part if not.
+  [[nodiscard]] Result<Spot> locate(const Key& key, std::string& pair, bool whole) noexcept;
+  /// REQUIRES: `spot` is what locate said, and nothing was changed since. True: the key is new.
+  [[nodiscard]] Result<bool> put(const Spot& spot, const Key& key, std::string_view value) noexcept;
+  [[nodiscard]] Status erase(const Spot& spot) noexcept;
+  /// Divides the pairs with a new bucket. False: that would not help, or must not be.
+  [[nodiscard]] Result<bool> split() noexcept;
+  /// Erases all; how many that were.
+  [[nodiscard]] Result<std::int64_t> clear() noexcept;
+
+ private:
+  [[nodiscard]] Status put_entry(const Spot& spot, const Entry& entry, std::uint8_t tag) noexcept;
+  [[nodiscard]] Result<bool> put_in_place(const Spot& spot, const Key& key, std::string_view value) noexcept;
+  [[nodiscard]] Status add_overflow(GlobalAddress last, const Entry& entry, std::uint8_t tag) noexcept;
+  [[nodiscard]] Result<std::vector<Bucket>> read_chain() noexcept;
+  [[nodiscard]] Status write_chain(GlobalAddress first, std::vector<Bucket>& buckets) noexcept;
+  void let_go(GlobalAddress memory) { to_free_.push_back(memory); }
+
+  Table& table_;
+  std::uint64_t number_;
+  GlobalAddress address_;
+  Head head_;
+  unsigned level_ = 0;  // that the bucket will have after `end`
+  bool is_locked_ = false;
+  bool is_changing_ = false;
+  std::vector<GlobalAddress> to_free_;
+};
+
+/// A hash map as one node sees it.
+///
+/// Thread-safety: any thread, any time.
+/// Invariants:
+///   1. A key is in the chain of one bucket, the one that covers its hash, in one entry at most.
+///   2. A chain is changed by who holds the lock of its bucket's line, and what is read without it counts only if the
+///      head is the same after as before.
+class Table {
+ public:
+  Table(Node& node, const HashMapOptions& options) : node_(node), directory_(node, options) {}
+  Table(Node& node, GlobalAddress root) : node_(node), directory_(node, root) {}
+
+  [[nodiscard]] Node& node() const noexcept { return node_; }
+  [[nodiscard]] Directory& directory() noexcept { return directory_; }
+  /// REQUIRES: 1 to kMaxKeyBytes.
+  [[nodiscard]] Key key(std::string_view bytes) const noexcept;
+
+  /// Reads the pair into `pair` and says where in it the value begins, or kAbsent. What it read is one state of
+  /// the bucket, whose head is `seen`.
+  static constexpr std::size_t kAbsent = ~std::size_t{0};
+  struct Version {
+    GlobalAddress bucket;
+    Head head;
+  };
+  [[nodiscard]] Result<std::size_t> find(const Key& key, std::string& pair, bool whole = true,
+                                         Version* seen = nullptr) noexcept;
+  /// Is the bucket still as it was?
+  [[nodiscard]] Result<bool> is_current(const Version& seen) noexcept;
+
+  /// The address of the bucket that covers the hash, and its number, by what is known: it may have been split since.
+  [[nodiscard]] Result<GlobalAddress> guess(std::uint64_t hash, std::uint64_t* number) noexcept;
+  /// Locks the bucket that covers the key, which is in `locked` then.
+  [[nodiscard]] Status lock(const Key& key, std::optional<LockedBucket>& locked) noexcept;
+  /// After `locate` said that the key is not there and its bucket has no room: makes room by a split, if that helps.
+  /// The bucket is locked as by `lock` in any case.
+  [[nodiscard]] Status make_room(const Key& key, std::optional<LockedBucket>& locked) noexcept;
+
+  /// Reads the value, decides by it, and changes it, in one step. `decide(current, next)` says what is to be done.
+  template <typename Decide>
+  [[nodiscard]] Result<Change> change(const Key& key, bool whole, Decide&& decide) noexcept;
+  /// Puts a pair into the bucket that is locked, or, if it is not the one for the key, unlocks it and locks that one.
+  [[nodiscard]] Result<bool> put(const Key& key, std::string_view value, std::optional<LockedBucket>& locked) noexcept;
+
+  /// Reads all pairs of the bucket that covers the hash `cursor`, as one state, and says where the walk goes on:
+  /// 0 is the end.
+  struct Part {
+    std::vector<std::string> pairs;
+    std::uint64_t next = 0;
+    std::uint64_t overflow_buckets = 0;
+  };
+  [[nodiscard]] Result<Part> read_part(std::uint64_t cursor) noexcept;
+  /// What they do in HashMap.
+  [[nodiscard]] Status get_many(std::span<const std::string_view> keys, const HashMap::Found& found) noexcept;
+  [[nodiscard]] Status together(std::span<const std::string_view> keys,
+                                const std::function<Status(HashMap::Step&)>& function) noexcept;
+
+  /// Adds to this node's count of pairs.
+  [[nodiscard]] Status count(std::int64_t more) noexcept;
+  /// Frees, here or elsewhere, without waiting.
+  void release(GlobalAddress memory) noexcept;
+
+ private:
+  [[nodiscard]] Result<bool> put_at(const Key& key, std::string_view value, Spot spot,
+                                    std::optional<LockedBucket>& locked) noexcept;
+  [[nodiscard]] Result<bool> read_part_unlocked(GlobalAddress bucket, Head head, Part& part) noexcept;
+
+  enum class Seen : std::uint8_t { kFound, kAbsent, kChanged, kSplit };
+  struct Look {
+    Seen seen = Seen::kChanged;
+    Head head;
+    std::size_t value_at = kAbsent;
+  };
+  [[nodiscard]] Result<Look> look(GlobalAddress bucket, std::uint64_t number, const Key& key, std::string& pair,
+                                  bool whole) noexcept;
+  [[nodiscard]] Result<Look> look_in_chain(GlobalAddress bucket, Look look, Front front, const Key& key,
+                                           std::string& pair, bool whole) noexcept;
+
+  Node& node_;
+  Directory directory_;
+};
+
+template <typename Decide>
+Result<Change> Table::change(const Key& key, bool whole, Decide&& decide) noexcept {
+  std::optional<LockedBucket> locked;
+  if (const Status status = lock(key, locked); !status.ok()) return status;
+  thread_local std::string pair;
+  Result<Spot> spot = locked->locate(key, pair, whole);
+  if (!spot.ok()) return spot.status();
+  std::optional<std::string_view> current;
+  if (spot->is_there) current = Pair::parse(pair).value;
+  std::string_view next;
+  const Change change = decide(current, next);
+  Status status;
+  switch (change) {
+    case Change::kKeep: break;
+    case Change::kPut: status = put_at(key, next, *spot, locked).status(); break;
+    case Change::kErase:
+      if (spot->is_there) status = locked->erase(*spot);
+      break;
+  }
+  if (status.ok()) status = locked->unlock();
+  if (!status.ok()) return status;
+  return change;
+}
+
+/// Reads what an entry points to: all of it, or up to the key's end. The value's place in it; kAbsent: another key.
+[[nodiscard]] Result<std::size_t> read_pair(Node& node, const Entry& entry, const Key& key, std::string& pair,
+                                            bool whole) noexcept;
+
+}  // namespace atoll::hash

@@ -1,0 +1,159 @@
+// Several keys in one step.
+#include <algorithm>
+#include <deque>
+
+#include "hash/table.hpp"
+
+namespace atoll::hash {
+
+namespace {
+
+/// The buckets of several keys, locked in the order of their addresses: so two steps cannot wait for each other.
+///
+/// Invariant: from the first change on all of the buckets are marked as changing, until the last is made: who reads
+/// without a lock sees all of a step or nothing.
+class LockedStep final : public HashMap::Step {
+ public:
+  explicit LockedStep(Table& table) noexcept : table_(table) {}
+  ~LockedStep() override { static_cast<void>(unlock()); }
+
+  /// False: a bucket was split before it was locked. Nothing is locked then.
+  [[nodiscard]] Result<bool> lock(std::span<const Key> keys) noexcept;
+  [[nodiscard]] Status unlock() noexcept;
+
+  [[nodiscard]] Result<std::optional<std::string_view>> get(std::string_view key) override;
+  [[nodiscard]] Result<bool> put(std::string_view key, std::string_view value) override;
+  [[nodiscard]] Result<bool> erase(std::string_view key) override;
+
+ private:
+  struct Range {
+    GlobalAddress first;
+    std::uint64_t bytes;
+  };
+  [[nodiscard]] LockedBucket* bucket_of(const Key& key) noexcept;
+  [[nodiscard]] Status begin() noexcept;
+
+  Table& table_;
+  std::deque<LockedBucket> buckets_;  // by address
+  std::vector<Range> locked_;
+  std::deque<std::string> pairs_;
+};
+
+constexpr Status kNoKeyOfStep(Errc::kInvalidArgument, "the key is none of those that the step was begun with");
+
+Result<bool> LockedStep::lock(std::span<const Key> keys) noexcept {
+  Node& node = table_.node();
+  std::vector<std::pair<GlobalAddress, std::uint64_t>> wanted;
+  for (const Key& key : keys) {
+    std::uint64_t number = 0;
+    const Result<GlobalAddress> bucket = table_.guess(key.hash, &number);
+    if (!bucket.ok()) return bucket.status();
+    wanted.emplace_back(*bucket, number);
+  }
+  std::sort(wanted.begin(), wanted.end());
+  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  const std::uint64_t line = std::max<std::uint64_t>(node.line_bytes(), kBucketBytes);
+  for (const auto& [address, number] : wanted) {
+    const Range range{GlobalAddress(address.bits() & ~(line - 1)), line};
+    if (locked_.empty() || locked_.back().first != range.first) {
+      if (const Status status = node.write_lock(range.first, range.bytes); !status.ok()) return status;
+      locked_.push_back(range);
+    }
+    buckets_.emplace_back(table_, number, address);
+    if (const Status status = buckets_.back().read_head(); !status.ok()) return status;
+  }
+  const bool all = std::all_of(keys.begin(), keys.end(), [&](const Key& key) {
+    LockedBucket* bucket = bucket_of(key);
+    if (bucket->covers(key)) return true;
+    static_cast<void>(table_.directory().go_on(bucket->number(), key.hash));
+    return false;
+  });
+  if (all) return true;
+  if (const Status status = unlock(); !status.ok()) return status;
+  return false;
+}
+
+Status LockedStep::unlock() noexcept {
+  Status first;
+  for (LockedBucket& bucket : buckets_) {
+    if (const Status status = bucket.end(); first.ok()) first = status;
+  }
+  for (const Range& range : locked_) {
+    if (const Status status = table_.node().unlock(range.first, range.bytes); first.ok()) first = status;
+  }
+  buckets_.clear();
+  locked_.clear();
+  return first;
+}
+
+LockedBucket* LockedStep::bucket_of(const Key& key) noexcept {
+  std::uint64_t number = 0;
+  const Result<GlobalAddress> address = table_.guess(key.hash, &number);
+  if (!address.ok()) return nullptr;
+  const auto found = std::lower_bound(buckets_.begin(), buckets_.end(), *address,
+                                      [](const LockedBucket& b, GlobalAddress at) { return b.address() < at; });
+  return found == buckets_.end() || found->address() != *address ? nullptr : &*found;
+}
+
+Status LockedStep::begin() noexcept {
+  for (LockedBucket& bucket : buckets_) {
+    if (const Status status = bucket.begin(); !status.ok()) return status;
+  }
+  return {};
+}
+
+Result<std::optional<std::string_view>> LockedStep::get(std::string_view bytes) {
+  const Key key = table_.key(bytes);
+  LockedBucket* bucket = bucket_of(key);
+  if (bucket == nullptr) return kNoKeyOfStep;
+  std::string& pair = pairs_.emplace_back();
+  const Result<Spot> spot = bucket->locate(key, pair, true);
+  if (!spot.ok()) return spot.status();
+  if (!spot->is_there) return std::optional<std::string_view>();
+  return std::optional<std::string_view>(Pair::parse(pair).value);
+}
+
+Result<bool> LockedStep::put(std::string_view bytes, std::string_view value) {
+  if (value.size() > HashMap::kMaxValueBytes) return {Errc::kInvalidArgument, "the value is longer than values may be"};
+  const Key key = table_.key(bytes);
+  LockedBucket* bucket = bucket_of(key);
+  if (bucket == nullptr) return kNoKeyOfStep;
+  std::string pair;
+  const Result<Spot> spot = bucket->locate(key, pair, false);
+  if (!spot.ok()) return spot.status();
+  if (const Status status = begin(); !status.ok()) return status;
+  return bucket->put(*spot, key, value);  // into an overflow bucket if need be: a split would need another lock
+}
+
+Result<bool> LockedStep::erase(std::string_view bytes) {
+  const Key key = table_.key(bytes);
+  LockedBucket* bucket = bucket_of(key);
+  if (bucket == nullptr) return kNoKeyOfStep;
+  std::string pair;
+  const Result<Spot> spot = bucket->locate(key, pair, false);
+  if (!spot.ok()) return spot.status();
+  if (!spot->is_there) return false;
+  if (const Status status = begin(); !status.ok()) return status;
+  if (const Status status = bucket->erase(*spot); !status.ok()) return status;
+  return true;
+}
+
+}  // namespace
+
+Status Table::together(std::span<const std::string_view> keys,
+                       const std::function<Status(HashMap::Step&)>& function) noexcept {
+  std::vector<Key> hashed;
+  hashed.reserve(keys.size());
+  for (const std::string_view bytes : keys) hashed.push_back(key(bytes));
+  LockedStep step(*this);
+  while (true) {
+    const Result<bool> locked = step.lock(hashed);
+    if (!locked.ok()) return locked.status();
+    if (*locked) break;
+  }
+  const Status done = function(step);
+  const Status status = step.unlock();
+  return done.ok() ? status : done;
+}
+
+}  // namespace atoll::hash
