@@ -138,34 +138,45 @@ Status LockedBucket::end() noexcept {
 }
 
 Result<Spot> LockedBucket::locate(const Key& key, std::string& pair, bool whole) noexcept {
+  const Result<Group> group = read_group(table_.node(), address_, key.hash);
+  if (!group.ok()) return group.status();
+  for (unsigned i = 0; i < group->size(); ++i) {
+    const Entry& entry = (*group)[i];
+    if (entry.address == 0 || entry.hash() != low_bits(key.hash, kHashBits)) continue;
+    const auto value_at = read_pair(table_.node(), entry, key, pair, whole);
+    if (!value_at.ok()) return value_at.status();
+    const auto index = unsigned(first_of(group_of(key.hash)) + int(i));
+    if (*value_at != Table::kAbsent) return Spot{true, address_, index, entry, {}};
+  }
+  return locate_in_chain(key, pair, whole);
+}
+
+Result<Spot> LockedBucket::locate_in_chain(const Key& key, std::string& pair, bool whole) noexcept {
   Node& node = table_.node();
   Spot spot;
-  for (GlobalAddress bucket = address_; bucket;) {
-    Front front;
-    if (const Status status = read_into(node, bucket, front); !status.ok()) return status;
-    for (std::uint32_t left = match(front.tags, key.tag()); left != 0; left &= left - 1) {
+  for (GlobalAddress at = address_; at;) {
+    Bucket bucket;
+    if (const Status status = read_into(node, at, bucket); !status.ok()) return status;
+    for (std::uint32_t left = bucket.match(key.hash); left != 0; left &= left - 1) {
       const auto index = unsigned(std::countr_zero(left));
-      Entry entry;
-      if (const Status status = read_into(node, bucket + entry_at(index), entry); !status.ok()) return status;
-      if (!entry.may_be(key)) continue;
+      const Entry& entry = bucket.entries[index];
+      if (entry.address == 0) continue;
       const auto value_at = read_pair(node, entry, key, pair, whole);
       if (!value_at.ok()) return value_at.status();
-      if (*value_at != Table::kAbsent) return Spot{true, bucket, index, entry, {}};
+      if (*value_at != Table::kAbsent) return Spot{true, at, index, entry, {}};
     }
-    if (const std::uint32_t free = match(front.tags, 0); free != 0 && !spot.bucket) {
-      spot.bucket = bucket;
-      spot.index = unsigned(std::countr_zero(free));
+    if (const unsigned free = bucket.free_for(key.hash); free != kEntries && !spot.bucket) {
+      spot.bucket = at;
+      spot.index = free;
     }
-    spot.last = bucket;
-    bucket = GlobalAddress(front.overflow);
+    spot.last = at;
+    at = GlobalAddress(bucket.overflow);
   }
   return spot;
 }
 
-Status LockedBucket::put_entry(const Spot& spot, const Entry& entry, std::uint8_t tag) noexcept {
-  Node& node = table_.node();
-  if (const Status status = node.write(spot.bucket + entry_at(spot.index), entry); !status.ok()) return status;
-  return node.write(spot.bucket + std::int64_t(kTagsAt + spot.index), tag);
+Status LockedBucket::put_entry(const Spot& spot, const Entry& entry) noexcept {
+  return table_.node().write(spot.bucket + entry_at(spot.index), entry);
 }
 
 /// A pair of this node that keeps its room is overwritten. Others move here, where they are written.
@@ -180,7 +191,7 @@ Result<bool> LockedBucket::put_in_place(const Spot& spot, const Key& key, std::s
   const auto into = at + std::int64_t(kPairHeadBytes + key.bytes.size());
   if (const Status status = node.write(into, std::as_bytes(std::span(value))); !status.ok()) return status;
   if (bytes == spot.entry.bytes()) return true;
-  const Status status = put_entry(spot, Entry::make(at, key.hash, bytes), key.tag());
+  const Status status = put_entry(spot, Entry::make(at, key.hash, bytes));
   if (!status.ok()) return status;
   return true;
 }
@@ -199,7 +210,7 @@ Result<bool> LockedBucket::put(const Spot& spot, const Key& key, std::string_vie
   Status status = node.write(*at, std::as_bytes(std::span(pair)));
   const Entry entry = Entry::make(*at, key.hash, pair.size());
   if (status.ok()) status = begin();
-  if (status.ok()) status = spot.bucket ? put_entry(spot, entry, key.tag()) : add_overflow(spot.last, entry, key.tag());
+  if (status.ok()) status = spot.bucket ? put_entry(spot, entry) : add_overflow(spot.last, entry);
   if (!status.ok()) {
     table_.release(*at);
     return status;
@@ -214,18 +225,17 @@ Result<bool> LockedBucket::put(const Spot& spot, const Key& key, std::string_vie
 
 Status LockedBucket::erase(const Spot& spot) noexcept {
   if (const Status status = begin(); !status.ok()) return status;
-  if (const Status status = put_entry(spot, Entry(), 0); !status.ok()) return status;
+  if (const Status status = put_entry(spot, Entry()); !status.ok()) return status;
   let_go(GlobalAddress(spot.entry.address));
   return table_.count(-1);
 }
 
-Status LockedBucket::add_overflow(GlobalAddress last, const Entry& entry, std::uint8_t tag) noexcept {
+Status LockedBucket::add_overflow(GlobalAddress last, const Entry& entry) noexcept {
   Node& node = table_.node();
   const auto added = node.allocate(kBucketBytes, Placement::near(address_).uninitialized());
   if (!added.ok()) return added.status();
   Bucket bucket;
-  bucket.front.tags[0] = tag;
-  bucket.entries[0] = entry;
+  bucket.entries[bucket.free_for(entry.hash())] = entry;
   if (const Status status = node.write(*added, bucket); !status.ok()) return status;
   return node.write(last + std::int64_t(kOverflowAt), added->bits());
 }
@@ -234,7 +244,7 @@ Status LockedBucket::add_overflow(GlobalAddress last, const Entry& entry, std::u
 
 Result<std::vector<Bucket>> LockedBucket::read_chain() noexcept {
   std::vector<Bucket> chain;
-  for (GlobalAddress at = address_; at; at = GlobalAddress(chain.back().front.overflow)) {
+  for (GlobalAddress at = address_; at; at = GlobalAddress(chain.back().overflow)) {
     chain.emplace_back();
     if (const Status status = read_into(table_.node(), at, chain.back()); !status.ok()) return status;
   }
@@ -246,7 +256,7 @@ Status LockedBucket::write_chain(GlobalAddress first, std::vector<Bucket>& bucke
   Node& node = table_.node();
   std::uint64_t next = 0;
   for (std::size_t i = buckets.size(); i-- > 0;) {
-    buckets[i].front.overflow = next;
+    buckets[i].overflow = next;
     GlobalAddress at = first;
     if (i > 0) {
       const auto made = node.allocate(kBucketBytes, Placement::near(address_).uninitialized());
@@ -270,13 +280,13 @@ Result<bool> LockedBucket::split() noexcept {
   std::array<std::vector<Bucket>, 2> halves{std::vector<Bucket>(1), std::vector<Bucket>(1)};
   std::array<std::size_t, 2> counts{};
   for (const Bucket& bucket : *chain) {
-    for (unsigned i = 0; i < kEntries; ++i) {
-      if (bucket.front.tags[i] == 0) continue;
-      const unsigned side = bucket.entries[i].hash() >> level & 1;
+    for (const Entry& entry : bucket.entries) {
+      if (entry.address == 0) continue;
+      const unsigned side = entry.hash() >> level & 1;
       if (counts[side] == halves[side].size() * kEntries) halves[side].emplace_back();
       Bucket& to = halves[side].back();
-      to.front.tags[counts[side] % kEntries] = bucket.front.tags[i];
-      to.entries[counts[side]++ % kEntries] = bucket.entries[i];
+      to.entries[to.free_for(entry.hash())] = entry;
+      ++counts[side];
     }
   }
   if (std::min(counts[0], counts[1]) < kLeastShare) return false;
@@ -292,7 +302,7 @@ Result<bool> LockedBucket::split() noexcept {
   if (!status.ok()) return status;
   level_ = level + 1;
   for (const Bucket& bucket : *chain) {
-    if (bucket.front.overflow != 0) let_go(GlobalAddress(bucket.front.overflow));
+    if (bucket.overflow != 0) let_go(GlobalAddress(bucket.overflow));
   }
   if (status = end(); !status.ok()) return status;
   return true;
@@ -304,12 +314,12 @@ Result<std::int64_t> LockedBucket::clear() noexcept {
   std::vector<GlobalAddress> gone;
   std::int64_t erased = 0;
   for (const Bucket& bucket : *chain) {
-    for (unsigned i = 0; i < kEntries; ++i) {
-      if (bucket.front.tags[i] == 0) continue;
-      gone.emplace_back(bucket.entries[i].address);
+    for (const Entry& entry : bucket.entries) {
+      if (entry.address == 0) continue;
+      gone.emplace_back(entry.address);
       ++erased;
     }
-    if (bucket.front.overflow != 0) gone.emplace_back(bucket.front.overflow);
+    if (bucket.overflow != 0) gone.emplace_back(bucket.overflow);
   }
   if (gone.empty()) return 0;
   if (const Status status = begin(); !status.ok()) return status;

@@ -58,7 +58,7 @@ void Directory::create(const HashMapOptions& options) {
   const GlobalAddress table = node_.allocate(blocks * 8).value();
   root_.tables[0] = table.bits();
   Bucket empty;
-  empty.front.head = Head().changed(root_.first_level);
+  empty.head = Head().changed(root_.first_level);
   for (std::uint64_t block = 0; block < blocks; ++block) {
     const global_ptr<std::uint64_t> entry(table + std::int64_t(block * 8));
     const GlobalAddress first = make_block(entry, block * kBlockBuckets).value();

@@ -44,57 +44,67 @@ Result<bool> Table::is_current(const Version& seen) noexcept {
   return *now == seen.head.word;
 }
 
-/// Looks through the buckets of a chain. After each step the head is read again: only if it is the same did the step
-/// see what was there, for memory of what is changed is reused at once.
-Result<Table::Look> Table::look_in_chain(GlobalAddress bucket, Look look, Front front, const Key& key,
-                                         std::string& pair, bool whole) noexcept {
-  const Version version{bucket, look.head};
+/// Looks through a chain from its first bucket on, of which `copy` is what was read. After each step the head is read
+/// again: only if it is the same did the step see what was there, for memory of what is changed is reused at once.
+Result<Table::Look> Table::look_in_chain(const Version& version, Bucket& copy, const Key& key, std::string& pair,
+                                         bool whole) noexcept {
+  Look look{Seen::kChanged, version.head, kAbsent};
   for (unsigned step = 0; step < kMaxChain; ++step) {
-    for (std::uint32_t left = match(front.tags, key.tag()); left != 0; left &= left - 1) {
-      Entry entry;
-      Status status = read_into(node_, bucket + entry_at(unsigned(std::countr_zero(left))), entry);
-      Result<std::size_t> value_at = kAbsent;
-      if (status.ok() && entry.may_be(key)) value_at = read_pair(node_, entry, key, pair, whole);
-      const Result<bool> current = is_current(version);
-      if (!current.ok()) return current.status();
-      if (!*current) return look;
-      if (!status.ok()) return status;
-      if (!value_at.ok()) return value_at.status();
-      if (*value_at == kAbsent) continue;
-      look.seen = Seen::kFound;
+    Status status;
+    for (std::uint32_t left = copy.match(key.hash); left != 0 && status.ok(); left &= left - 1) {
+      const Entry& entry = copy.entries[unsigned(std::countr_zero(left))];
+      if (entry.address == 0) continue;
+      const Result<std::size_t> value_at = read_pair(node_, entry, key, pair, whole);
+      status = value_at.status();
       look.value_at = *value_at;
-      return look;
+      if (status.ok() && look.value_at != kAbsent) break;
     }
-    bucket = GlobalAddress(front.overflow);
-    if (!bucket) {
-      look.seen = Seen::kAbsent;
-      return look;
-    }
-    const Status status = read_into(node_, bucket, front);
     const Result<bool> current = is_current(version);
     if (!current.ok()) return current.status();
     if (!*current) return look;
     if (!status.ok()) return status;
+    if (look.value_at != kAbsent || copy.overflow == 0) {
+      look.seen = look.value_at != kAbsent ? Seen::kFound : Seen::kAbsent;
+      return look;
+    }
+    // It may have changed since, and what is read be anything: then this shows after the next step.
+    status = read_into(node_, GlobalAddress(copy.overflow), copy);
+    if (!status.ok()) copy = Bucket();
   }
   return look;
 }
 
+Result<Group> read_group(Node& node, GlobalAddress bucket, std::uint64_t hash) noexcept {
+  Group group;
+  const unsigned number = group_of(hash);
+  const Status status = read_into(node, bucket + std::int64_t(number * sizeof(Group)), group);
+  if (!status.ok()) return status;
+  if (number == 0) group[0] = Entry();
+  return group;
+}
+
 Result<Table::Look> Table::look(GlobalAddress bucket, std::uint64_t number, const Key& key, std::string& pair,
                                 bool whole) noexcept {
-  Front front;
-  if (const Status status = read_into(node_, bucket, front); !status.ok()) return status;
-  Look look{Seen::kChanged, front.head, kAbsent};
-  if (front.head.is_changing()) return look;
-  if (!front.head.covers(number, key.hash)) {
-    look.seen = Seen::kSplit;
-    return look;
+  const auto word = node_.read<std::uint64_t>(bucket);
+  if (!word.ok()) return word.status();
+  const Version version{bucket, {*word}};
+  if (version.head.is_changing()) return Look{Seen::kChanged, version.head, kAbsent};
+  if (!version.head.covers(number, key.hash)) return Look{Seen::kSplit, version.head, kAbsent};
+  // Most are in their group.
+  const Result<Group> group = read_group(node_, bucket, key.hash);
+  if (!group.ok()) return group.status();
+  for (const Entry& entry : *group) {
+    if (entry.address == 0 || entry.hash() != low_bits(key.hash, kHashBits)) continue;
+    const Result<std::size_t> value_at = read_pair(node_, entry, key, pair, whole);
+    const Result<bool> current = is_current(version);
+    if (!current.ok()) return current.status();
+    if (!*current) return Look{Seen::kChanged, version.head, kAbsent};
+    if (!value_at.ok()) return value_at.status();
+    if (*value_at != kAbsent) return Look{Seen::kFound, version.head, *value_at};
   }
-  // The tags may be older than the head, or newer, where small writes are seen one by one.
-  const Result<Look> result = look_in_chain(bucket, look, front, key, pair, whole);
-  if (!result.ok() || result->seen != Seen::kAbsent) return result;
-  const Result<bool> current = is_current({bucket, front.head});
-  if (!current.ok()) return current.status();
-  return *current ? *result : look;
+  Bucket copy;
+  if (const Status status = read_into(node_, bucket, copy); !status.ok()) return status;
+  return look_in_chain(version, copy, key, pair, whole);
 }
 
 Result<GlobalAddress> Table::guess(std::uint64_t hash, std::uint64_t* number) noexcept {

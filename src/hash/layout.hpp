@@ -5,8 +5,11 @@
 //
 // A bucket is 512 bytes:
 //
-//   0    8         16        48                                             512
-//   | head | overflow | 29 tags | 29 entries of 16 bytes: address, hash and size |
+//   0      8          16                                                 512
+//   | head | overflow | 31 entries of 16 bytes: address, hash and size |
+//
+// and eight groups of 64 bytes, which a processor reads in one piece. An entry is in the group that its hash names, if
+// that had room: then a search touches the head and one group.
 //
 // A pair is the key's length (16 bits), the key, the value, wherever it was written.
 #pragma once
@@ -24,8 +27,11 @@ namespace atoll::hash {
 inline constexpr unsigned kHashBits = 43;  // of the key's hash that entries keep: enough for any level
 inline constexpr unsigned kMaxLevel = 40;
 inline constexpr unsigned kSizeBits = 64 - kHashBits;
-inline constexpr unsigned kEntries = 29;
+inline constexpr unsigned kEntries = 31;
 inline constexpr unsigned kBlockBuckets = 8;
+inline constexpr unsigned kGroups = 8;
+inline constexpr unsigned kGroupBits = 3;  // the highest of the hash that entries keep
+static_assert(kMaxLevel + kGroupBits <= kHashBits);
 
 [[nodiscard]] constexpr std::uint64_t low_bits(std::uint64_t value, unsigned bits) noexcept {
   return value & ((std::uint64_t{1} << bits) - 1);
@@ -35,9 +41,6 @@ inline constexpr unsigned kBlockBuckets = 8;
 struct Key {
   std::string_view bytes;
   std::uint64_t hash = 0;
-
-  /// Never 0, which is the tag of no entry.
-  [[nodiscard]] std::uint8_t tag() const noexcept { return std::uint8_t(hash >> 56 == 0 ? 1 : hash >> 56); }
 };
 
 /// The first word of a bucket: how often it has changed, whether it is being changed, its level.
@@ -66,36 +69,48 @@ struct Entry {
   }
   [[nodiscard]] std::uint64_t hash() const noexcept { return about >> kSizeBits; }
   [[nodiscard]] std::size_t bytes() const noexcept { return std::size_t(low_bits(about, kSizeBits)); }
-  [[nodiscard]] bool may_be(const Key& key) const noexcept {
-    return address != 0 && hash() == low_bits(key.hash, kHashBits);
-  }
 };
 
-/// The part of a bucket that a search looks at first.
-struct Front {
-  Head head;
-  std::uint64_t overflow = 0;           // the address of the next bucket of the chain, or 0
-  std::array<std::uint8_t, 32> tags{};  // of the entries; 0: free. The last three are not used
-};
+/// 64 bytes of a bucket as entries. The first of group 0 is none: head and overflow are there.
+using Group = std::array<Entry, 4>;
 
 struct Bucket {
-  Front front;
+  Head head;
+  std::uint64_t overflow = 0;  // the address of the next bucket of the chain, or 0
   std::array<Entry, kEntries> entries{};
+
+  /// The entries that may be the hash's, a bit for each.
+  [[nodiscard]] std::uint32_t match(std::uint64_t hash) const noexcept {
+    std::uint32_t found = 0;
+    for (unsigned i = 0; i < kEntries; ++i) found |= std::uint32_t(entries[i].hash() == low_bits(hash, kHashBits)) << i;
+    return found;
+  }
+  /// An entry that is not used, in the hash's group if there is one, or kEntries.
+  [[nodiscard]] unsigned free_for(std::uint64_t hash) const noexcept;
 };
 
-static_assert(sizeof(Front) == 48 && sizeof(Bucket) == 512);
+static_assert(sizeof(Bucket) == kGroups * sizeof(Group));
 inline constexpr std::size_t kBucketBytes = sizeof(Bucket);
-inline constexpr std::size_t kOverflowAt = offsetof(Front, overflow);
-inline constexpr std::size_t kTagsAt = offsetof(Front, tags);
+inline constexpr std::size_t kOverflowAt = offsetof(Bucket, overflow);
 [[nodiscard]] constexpr std::int64_t entry_at(unsigned index) noexcept {
-  return std::int64_t(sizeof(Front) + index * sizeof(Entry));
+  return std::int64_t(offsetof(Bucket, entries) + index * sizeof(Entry));
+}
+[[nodiscard]] constexpr unsigned group_of(std::uint64_t hash) noexcept {
+  return unsigned(hash >> (kHashBits - kGroupBits) & (kGroups - 1));
+}
+/// The number of a group's first entry in the bucket. (Group 0's is -1: it has none there.)
+[[nodiscard]] constexpr int first_of(unsigned group) noexcept {
+  return int(group * 4) - 1;
 }
 
-/// The entries whose tag is this one, a bit for each.
-[[nodiscard]] inline std::uint32_t match(const std::array<std::uint8_t, 32>& tags, std::uint8_t tag) noexcept {
-  std::uint32_t found = 0;
-  for (unsigned i = 0; i < 32; ++i) found |= std::uint32_t(tags[i] == tag) << i;
-  return std::uint32_t(low_bits(found, kEntries));
+inline unsigned Bucket::free_for(std::uint64_t hash) const noexcept {
+  const int first = first_of(group_of(hash));
+  for (int i = first < 0 ? 0 : first; i < first + 4; ++i) {
+    if (entries[unsigned(i)].address == 0) return unsigned(i);
+  }
+  unsigned any = 0;
+  while (any < kEntries && entries[any].address != 0) ++any;
+  return any;
 }
 
 inline constexpr std::size_t kPairHeadBytes = 2;

@@ -67,9 +67,10 @@ class LockedBucket {
   [[nodiscard]] Result<std::int64_t> clear() noexcept;
 
  private:
-  [[nodiscard]] Status put_entry(const Spot& spot, const Entry& entry, std::uint8_t tag) noexcept;
+  [[nodiscard]] Result<Spot> locate_in_chain(const Key& key, std::string& pair, bool whole) noexcept;
+  [[nodiscard]] Status put_entry(const Spot& spot, const Entry& entry) noexcept;
   [[nodiscard]] Result<bool> put_in_place(const Spot& spot, const Key& key, std::string_view value) noexcept;
-  [[nodiscard]] Status add_overflow(GlobalAddress last, const Entry& entry, std::uint8_t tag) noexcept;
+  [[nodiscard]] Status add_overflow(GlobalAddress last, const Entry& entry) noexcept;
   [[nodiscard]] Result<std::vector<Bucket>> read_chain() noexcept;
   [[nodiscard]] Status write_chain(GlobalAddress first, std::vector<Bucket>& buckets) noexcept;
   void let_go(GlobalAddress memory) { to_free_.push_back(memory); }
@@ -158,8 +159,8 @@ class Table {
   };
   [[nodiscard]] Result<Look> look(GlobalAddress bucket, std::uint64_t number, const Key& key, std::string& pair,
                                   bool whole) noexcept;
-  [[nodiscard]] Result<Look> look_in_chain(GlobalAddress bucket, Look look, Front front, const Key& key,
-                                           std::string& pair, bool whole) noexcept;
+  [[nodiscard]] Result<Look> look_in_chain(const Version& version, Bucket& copy, const Key& key, std::string& pair,
+                                           bool whole) noexcept;
 
   Node& node_;
   Directory directory_;
@@ -188,6 +189,9 @@ Result<Change> Table::change(const Key& key, bool whole, Decide&& decide) noexce
   if (!status.ok()) return status;
   return change;
 }
+
+/// The group of a bucket that a hash names; 0 in `address` where there is no entry.
+[[nodiscard]] Result<Group> read_group(Node& node, GlobalAddress bucket, std::uint64_t hash) noexcept;
 
 /// Reads what an entry points to: all of it, or up to the key's end. The value's place in it; kAbsent: another key.
 [[nodiscard]] Result<std::size_t> read_pair(Node& node, const Entry& entry, const Key& key, std::string& pair,

@@ -35,9 +35,8 @@ Result<bool> Table::read_part_unlocked(GlobalAddress bucket, Head head, Part& pa
     Result<bool> current = is_current(version);
     if (!current.ok() || !*current) return current;
     if (!status.ok()) return status;
-    for (unsigned i = 0; i < kEntries; ++i) {
-      const Entry& entry = copy.entries[i];
-      if (copy.front.tags[i] == 0 || entry.bytes() > kMaxPairBytes) continue;
+    for (const Entry& entry : copy.entries) {
+      if (entry.address == 0 || entry.bytes() > kMaxPairBytes) continue;
       std::string& pair = part.pairs.emplace_back(entry.bytes(), '\0');
       status = node_.read(GlobalAddress(entry.address), std::as_writable_bytes(std::span(pair)));
       if (!status.ok()) break;
@@ -45,7 +44,7 @@ Result<bool> Table::read_part_unlocked(GlobalAddress bucket, Head head, Part& pa
     current = is_current(version);
     if (!current.ok() || !*current) return current;
     if (!status.ok()) return status;
-    bucket = GlobalAddress(copy.front.overflow);
+    bucket = GlobalAddress(copy.overflow);
     if (bucket) ++part.overflow_buckets;
   }
   return true;
