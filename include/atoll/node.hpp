@@ -138,6 +138,13 @@ class Node {
   Status read(GlobalAddress address, std::span<std::byte> into) noexcept;
   Status write(GlobalAddress address, std::span<const std::byte> from,
                Consistency consistency = Consistency::kDefault) noexcept;
+  /// As `read`, but of what it reads only aligned words of 8 bytes are whole, whatever else is promised of larger
+  /// accesses: for those who find out by themselves whether it was all of one moment. It costs less when it hits.
+  Status read_words(GlobalAddress address, std::span<std::byte> into) noexcept {
+    if (detail::read_words_hit(address.bits(), into.data(), into.size())) [[likely]]
+      return {};
+    return read(address, into);
+  }
   template <Shareable T>
   Result<T> read(GlobalAddress address) noexcept;
   template <Shareable T>

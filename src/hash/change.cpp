@@ -13,7 +13,7 @@ constexpr std::size_t kLeastShare = 4;
 
 template <typename T>
 Status read_into(Node& node, GlobalAddress at, T& value) noexcept {
-  return node.read(at, std::as_writable_bytes(std::span(&value, 1)));
+  return node.read_words(at, std::as_writable_bytes(std::span(&value, 1)));
 }
 
 std::string_view write_pair(std::string& room, const Key& key, std::string_view value) {

@@ -21,7 +21,7 @@ std::span<std::byte> bytes_of(std::string& s) noexcept {
 
 template <typename T>
 Status read_into(Node& node, GlobalAddress at, T& value) noexcept {
-  return node.read(at, std::as_writable_bytes(std::span(&value, 1)));
+  return node.read_words(at, std::as_writable_bytes(std::span(&value, 1)));
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ Result<std::size_t> read_pair(Node& node, const Entry& entry, const Key& key, st
   const std::size_t value_at = kPairHeadBytes + key.bytes.size();
   if (entry.bytes() < value_at || entry.bytes() > kMaxPairBytes) return Table::kAbsent;
   pair.resize(whole ? entry.bytes() : value_at);
-  if (const Status status = node.read(GlobalAddress(entry.address), bytes_of(pair)); !status.ok()) return status;
+  if (const Status status = node.read_words(GlobalAddress(entry.address), bytes_of(pair)); !status.ok()) return status;
   return Pair::parse(pair).key == key.bytes ? value_at : Table::kAbsent;
 }
 

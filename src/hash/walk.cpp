@@ -31,14 +31,14 @@ Result<bool> Table::read_part_unlocked(GlobalAddress bucket, Head head, Part& pa
   part.overflow_buckets = 0;
   while (bucket) {
     Bucket copy;
-    Status status = node_.read(bucket, std::as_writable_bytes(std::span(&copy, 1)));
+    Status status = node_.read_words(bucket, std::as_writable_bytes(std::span(&copy, 1)));
     Result<bool> current = is_current(version);
     if (!current.ok() || !*current) return current;
     if (!status.ok()) return status;
     for (const Entry& entry : copy.entries) {
       if (entry.address == 0 || entry.bytes() > kMaxPairBytes) continue;
       std::string& pair = part.pairs.emplace_back(entry.bytes(), '\0');
-      status = node_.read(GlobalAddress(entry.address), std::as_writable_bytes(std::span(pair)));
+      status = node_.read_words(GlobalAddress(entry.address), std::as_writable_bytes(std::span(pair)));
       if (!status.ok()) break;
     }
     current = is_current(version);

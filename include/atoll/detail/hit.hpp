@@ -133,6 +133,29 @@ inline bool read_hit(std::uint64_t address, T& value) noexcept {
   return true;
 }
 
+/// Aligned words that lie within 512 bytes, each of them whole, not all of one moment. False: as above.
+inline bool read_words_hit(std::uint64_t address, std::byte* into, std::size_t bytes) noexcept {
+  ThreadSlot& slot = t_slot;
+  const std::uint64_t index = word_index<8>(slot.read_limit, address);
+  constexpr std::uint64_t kReach = std::uint64_t{1} << kHotShift;
+  if (index == kNoWord || (address & (kReach - 1)) + bytes > kReach) [[unlikely]]
+    return false;
+  const std::uint64_t distance = load_shared(hot_words<kHotReadsAt>()[index]);
+  if (distance == 0) [[unlikely]]
+    return false;
+  const std::byte* const from = reinterpret_cast<const std::byte*>(distance + address);
+#ifdef ATOLL_TSAN
+  for (std::size_t i = 0; i < bytes; ++i) into[i] = load_word<std::byte>(from + i);
+#else
+  std::memcpy(into, from, bytes);
+#endif
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);  // the processor keeps loads in order, the compiler should
+  if (load_shared(slot.told) != 0) [[unlikely]]
+    return false;
+  sample_hit(slot, address);
+  return true;
+}
+
 /// One element of an array, if it is among those of the line that this thread has read last. `index` is the element's
 /// number among all elements of all arrays that ever were (ArrayLayout::origin).
 ///
