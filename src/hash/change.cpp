@@ -46,41 +46,34 @@ Status Table::lock(const Key& key, std::optional<LockedBucket>& locked) noexcept
   }
 }
 
-Status Table::make_room(const Key& key, std::optional<LockedBucket>& locked) noexcept {
-  const Result<bool> is_split = locked->split();
-  if (!is_split.ok()) return is_split.status();
-  if (!*is_split || locked->covers(key)) return {};
-  if (const Status status = locked->unlock(); !status.ok()) return status;
-  return lock(key, locked);
-}
-
-Result<bool> Table::put_at(const Key& key, std::string_view value, Spot spot,
+Result<Spot> Table::locate(const Key& key, const Needs& needs, std::string& pair,
                            std::optional<LockedBucket>& locked) noexcept {
-  if (value.size() > HashMap::kMaxValueBytes) return {Errc::kInvalidArgument, "the value is longer than values may be"};
-  if (!spot.is_there && spot.bucket != locked->address()) {
-    if (const Status status = make_room(key, locked); !status.ok()) return status;
-    thread_local std::string pair;
-    const Result<Spot> again = locked->locate(key, pair, false);
-    if (!again.ok()) return again.status();
-    spot = *again;
+  for (bool may_split = needs.may_insert;; may_split = false) {
+    if (locked && !locked->covers(key)) {
+      if (const Status status = locked->unlock(); !status.ok()) return status;
+      locked.reset();
+    }
+    if (!locked) {
+      if (const Status status = lock(key, locked); !status.ok()) return status;
+    }
+    const Result<Spot> spot = locked->locate(key, pair, needs.value);
+    // What overflows is divided, not only what is full.
+    if (!spot.ok() || spot->is_there || spot->bucket == locked->address() || !may_split) return spot;
+    // Then the key is looked for again, under the lock that is held now: its bucket may have been another's meanwhile.
+    const Result<bool> is_split = locked->split();
+    if (!is_split.ok()) return is_split.status();
+    if (!*is_split) return spot;
   }
-  const Result<bool> is_new = locked->put(spot, key, value);
-  if (!is_new.ok()) return is_new;
-  if (const Status status = locked->end(); !status.ok()) return status;
-  return is_new;
 }
 
 Result<bool> Table::put(const Key& key, std::string_view value, std::optional<LockedBucket>& locked) noexcept {
-  if (!locked || !locked->covers(key)) {
-    if (locked) {
-      if (const Status status = locked->unlock(); !status.ok()) return status;
-    }
-    if (const Status status = lock(key, locked); !status.ok()) return status;
-  }
   thread_local std::string pair;
-  const Result<Spot> spot = locked->locate(key, pair, false);
+  const Result<Spot> spot = locate(key, {.value = false, .may_insert = true}, pair, locked);
   if (!spot.ok()) return spot.status();
-  return put_at(key, value, *spot, locked);
+  const Result<bool> is_new = locked->put(*spot, key, value);
+  if (!is_new.ok()) return is_new;
+  if (const Status status = locked->end(); !status.ok()) return status;
+  return is_new;
 }
 
 Status Table::count(std::int64_t more) noexcept {
@@ -197,6 +190,7 @@ Result<bool> LockedBucket::put_in_place(const Spot& spot, const Key& key, std::s
 }
 
 Result<bool> LockedBucket::put(const Spot& spot, const Key& key, std::string_view value) noexcept {
+  if (value.size() > HashMap::kMaxValueBytes) return {Errc::kInvalidArgument, "the value is longer than values may be"};
   Node& node = table_.node();
   if (spot.is_there) {
     const Result<bool> done = put_in_place(spot, key, value);

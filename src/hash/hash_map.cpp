@@ -13,6 +13,9 @@ namespace {
 
 constexpr Status kKeyTooLong(Errc::kInvalidArgument, "the key is longer than keys may be");
 
+constexpr Table::Needs kMayInsert{.value = false, .may_insert = true};
+constexpr Table::Needs kByValue{.value = true, .may_insert = true};
+
 bool fits(std::string_view key) noexcept {
   return key.size() <= HashMap::kMaxKeyBytes;
 }
@@ -90,7 +93,7 @@ Result<bool> HashMap::put(std::string_view key, std::string_view value) noexcept
 
 Result<bool> HashMap::put_if_absent(std::string_view key, std::string_view value) noexcept {
   if (!fits(key)) return kKeyTooLong;
-  const auto done = table_->change(table_->key(key), false, [&](auto current, std::string_view& next) {
+  const auto done = table_->change(table_->key(key), kMayInsert, [&](auto current, std::string_view& next) {
     next = value;
     return current ? Change::kKeep : Change::kPut;
   });
@@ -100,9 +103,8 @@ Result<bool> HashMap::put_if_absent(std::string_view key, std::string_view value
 
 Result<bool> HashMap::erase(std::string_view key) noexcept {
   if (!fits(key)) return kKeyTooLong;
-  const auto done = table_->change(table_->key(key), false, [](auto current, std::string_view&) {
-    return current ? Change::kErase : Change::kKeep;
-  });
+  const auto done = table_->change(
+      table_->key(key), {}, [](auto current, std::string_view&) { return current ? Change::kErase : Change::kKeep; });
   if (!done.ok()) return done.status();
   return *done == Change::kErase;
 }
@@ -110,7 +112,7 @@ Result<bool> HashMap::erase(std::string_view key) noexcept {
 Result<bool> HashMap::compare_and_swap(std::string_view key, std::string_view expected,
                                        std::string_view desired) noexcept {
   if (!fits(key)) return kKeyTooLong;
-  const auto done = table_->change(table_->key(key), true, [&](auto current, std::string_view& next) {
+  const auto done = table_->change(table_->key(key), {.value = true}, [&](auto current, std::string_view& next) {
     next = desired;
     return current == expected ? Change::kPut : Change::kKeep;
   });
@@ -122,7 +124,7 @@ Result<std::int64_t> HashMap::increment(std::string_view key, std::int64_t by) n
   if (!fits(key)) return kKeyTooLong;
   Result<std::int64_t> sum = 0;
   std::array<char, 24> digits;
-  const auto done = table_->change(table_->key(key), true, [&](auto current, std::string_view& next) {
+  const auto done = table_->change(table_->key(key), kByValue, [&](auto current, std::string_view& next) {
     const std::optional<std::int64_t> before = current ? number_in(*current) : std::optional<std::int64_t>(0);
     std::int64_t after = 0;
     if (!before) {
@@ -144,7 +146,7 @@ Result<std::int64_t> HashMap::increment(std::string_view key, std::int64_t by) n
 Result<Change> HashMap::update(std::string_view key, const Function& function) noexcept {
   if (!fits(key)) return kKeyTooLong;
   std::string own;
-  return table_->change(table_->key(key), true, [&](auto current, std::string_view& next) {
+  return table_->change(table_->key(key), kByValue, [&](auto current, std::string_view& next) {
     const Change change = function(current, own);
     next = own;
     return change;

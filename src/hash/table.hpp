@@ -118,13 +118,18 @@ class Table {
   [[nodiscard]] Result<GlobalAddress> guess(std::uint64_t hash, std::uint64_t* number) noexcept;
   /// Locks the bucket that covers the key, which is in `locked` then.
   [[nodiscard]] Status lock(const Key& key, std::optional<LockedBucket>& locked) noexcept;
-  /// After `locate` said that the key is not there and its bucket has no room: makes room by a split, if that helps.
-  /// The bucket is locked as by `lock` in any case.
-  [[nodiscard]] Status make_room(const Key& key, std::optional<LockedBucket>& locked) noexcept;
+  /// Locks the key's bucket, unless it is locked, and finds its spot. If the key is not there and may be inserted,
+  /// there is room for it afterwards, by a split where that helps.
+  struct Needs {
+    bool value = false;       // not only the key is to be read
+    bool may_insert = false;  // whoever decides may say kPut for a key that is not there
+  };
+  [[nodiscard]] Result<Spot> locate(const Key& key, const Needs& needs, std::string& pair,
+                                    std::optional<LockedBucket>& locked) noexcept;
 
   /// Reads the value, decides by it, and changes it, in one step. `decide(current, next)` says what is to be done.
   template <typename Decide>
-  [[nodiscard]] Result<Change> change(const Key& key, bool whole, Decide&& decide) noexcept;
+  [[nodiscard]] Result<Change> change(const Key& key, const Needs& needs, Decide&& decide) noexcept;
   /// Puts a pair into the bucket that is locked, or, if it is not the one for the key, unlocks it and locks that one.
   [[nodiscard]] Result<bool> put(const Key& key, std::string_view value, std::optional<LockedBucket>& locked) noexcept;
 
@@ -147,8 +152,6 @@ class Table {
   void release(GlobalAddress memory) noexcept;
 
  private:
-  [[nodiscard]] Result<bool> put_at(const Key& key, std::string_view value, Spot spot,
-                                    std::optional<LockedBucket>& locked) noexcept;
   [[nodiscard]] Result<bool> read_part_unlocked(GlobalAddress bucket, Head head, Part& part) noexcept;
 
   enum class Seen : std::uint8_t { kFound, kAbsent, kChanged, kSplit };
@@ -167,11 +170,10 @@ class Table {
 };
 
 template <typename Decide>
-Result<Change> Table::change(const Key& key, bool whole, Decide&& decide) noexcept {
+Result<Change> Table::change(const Key& key, const Needs& needs, Decide&& decide) noexcept {
   std::optional<LockedBucket> locked;
-  if (const Status status = lock(key, locked); !status.ok()) return status;
   thread_local std::string pair;
-  Result<Spot> spot = locked->locate(key, pair, whole);
+  const Result<Spot> spot = locate(key, needs, pair, locked);
   if (!spot.ok()) return spot.status();
   std::optional<std::string_view> current;
   if (spot->is_there) current = Pair::parse(pair).value;
@@ -180,7 +182,7 @@ Result<Change> Table::change(const Key& key, bool whole, Decide&& decide) noexce
   Status status;
   switch (change) {
     case Change::kKeep: break;
-    case Change::kPut: status = put_at(key, next, *spot, locked).status(); break;
+    case Change::kPut: status = locked->put(*spot, key, next).status(); break;
     case Change::kErase:
       if (spot->is_there) status = locked->erase(*spot);
       break;

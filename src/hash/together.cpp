@@ -8,7 +8,8 @@ namespace atoll::hash {
 
 namespace {
 
-/// The buckets of several keys, locked in the order of their addresses: so two steps cannot wait for each other.
+/// The buckets of several keys, locked in the order of their numbers: so two steps cannot wait for each other, nor can
+/// a step and a split, which holds a bucket and waits for another of a higher number, whose line it may share.
 ///
 /// Invariant: from the first change on all of the buckets are marked as changing, until the last is made: who reads
 /// without a lock sees all of a step or nothing.
@@ -34,7 +35,7 @@ class LockedStep final : public HashMap::Step {
   [[nodiscard]] Status begin() noexcept;
 
   Table& table_;
-  std::deque<LockedBucket> buckets_;  // by address
+  std::deque<LockedBucket> buckets_;  // by number
   std::vector<Range> locked_;
   std::deque<std::string> pairs_;
 };
@@ -43,17 +44,17 @@ constexpr Status kNoKeyOfStep(Errc::kInvalidArgument, "the key is none of those 
 
 Result<bool> LockedStep::lock(std::span<const Key> keys) noexcept {
   Node& node = table_.node();
-  std::vector<std::pair<GlobalAddress, std::uint64_t>> wanted;
+  std::vector<std::pair<std::uint64_t, GlobalAddress>> wanted;
   for (const Key& key : keys) {
     std::uint64_t number = 0;
     const Result<GlobalAddress> bucket = table_.guess(key.hash, &number);
     if (!bucket.ok()) return bucket.status();
-    wanted.emplace_back(*bucket, number);
+    wanted.emplace_back(number, *bucket);
   }
   std::sort(wanted.begin(), wanted.end());
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
   const std::uint64_t line = std::max<std::uint64_t>(node.line_bytes(), kBucketBytes);
-  for (const auto& [address, number] : wanted) {
+  for (const auto& [number, address] : wanted) {
     const Range range{GlobalAddress(address.bits() & ~(line - 1)), line};
     if (locked_.empty() || locked_.back().first != range.first) {
       if (const Status status = node.write_lock(range.first, range.bytes); !status.ok()) return status;
@@ -87,12 +88,10 @@ Status LockedStep::unlock() noexcept {
 }
 
 LockedBucket* LockedStep::bucket_of(const Key& key) noexcept {
-  std::uint64_t number = 0;
-  const Result<GlobalAddress> address = table_.guess(key.hash, &number);
-  if (!address.ok()) return nullptr;
-  const auto found = std::lower_bound(buckets_.begin(), buckets_.end(), *address,
-                                      [](const LockedBucket& b, GlobalAddress at) { return b.address() < at; });
-  return found == buckets_.end() || found->address() != *address ? nullptr : &*found;
+  const std::uint64_t number = table_.directory().guess(key.hash);
+  const auto found = std::lower_bound(buckets_.begin(), buckets_.end(), number,
+                                      [](const LockedBucket& b, std::uint64_t n) { return b.number() < n; });
+  return found == buckets_.end() || found->number() != number ? nullptr : &*found;
 }
 
 Status LockedStep::begin() noexcept {
@@ -114,7 +113,6 @@ Result<std::optional<std::string_view>> LockedStep::get(std::string_view bytes) 
 }
 
 Result<bool> LockedStep::put(std::string_view bytes, std::string_view value) {
-  if (value.size() > HashMap::kMaxValueBytes) return {Errc::kInvalidArgument, "the value is longer than values may be"};
   const Key key = table_.key(bytes);
   LockedBucket* bucket = bucket_of(key);
   if (bucket == nullptr) return kNoKeyOfStep;
