@@ -117,6 +117,9 @@ class Node {
     return free(p.address());
   }
 
+  /// As `free`, without waiting for the node that has the memory: whether an allocation starts there is not told then.
+  Status release(GlobalAddress address) noexcept;
+
   // ---- regions: memory whose lines are larger than the heap's ----
   //
   // What arrays are made of. All nodes change the lines of a region together, and nobody uses it meanwhile: each
@@ -161,11 +164,12 @@ class Node {
 
   /// Brings lines into this node's cache that will be read often, without waiting for them: up to half of the cache,
   /// and not what others are writing. A hint that is never needed: reads bring a line by themselves when it proves
-  /// useful.
-  Status prefetch(GlobalAddress address, std::uint64_t bytes) noexcept;
+  /// useful. kWrite: lines that will be written or locked to write, whoever has them now; they are under way as writes
+  /// are, and the thread's next fence or lock waits for all of them together.
+  Status prefetch(GlobalAddress address, std::uint64_t bytes, LockMode mode = LockMode::kRead) noexcept;
   template <typename T>
-  Status prefetch(global_ptr<T> p, std::uint64_t count = 1) noexcept {
-    return prefetch(p.address(), count * sizeof(T));
+  Status prefetch(global_ptr<T> p, std::uint64_t count = 1, LockMode mode = LockMode::kRead) noexcept {
+    return prefetch(p.address(), count * sizeof(T), mode);
   }
 
   // ---- atomics: sequentially consistent, `address` aligned to the type; a full fence ----

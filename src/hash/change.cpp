@@ -82,7 +82,7 @@ Status Table::count(std::int64_t more) noexcept {
 
 void Table::release(GlobalAddress memory) noexcept {
   // What cannot be freed is lost with the node that has it.
-  static_cast<void>(node_.free(memory));
+  static_cast<void>(node_.release(memory));
 }
 
 // ---- a bucket that is locked ----

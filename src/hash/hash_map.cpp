@@ -160,18 +160,7 @@ Status HashMap::get_many(std::span<const std::string_view> keys, const Found& fo
 }
 
 Result<std::size_t> HashMap::put_many(std::span<const KeyValue> pairs) noexcept {
-  std::optional<hash::LockedBucket> locked;
-  std::size_t count = 0;
-  for (const auto& [key, value] : pairs) {
-    if (!fits(key)) return kKeyTooLong;
-    const Result<bool> is_new = table_->put(table_->key(key), value, locked);
-    if (!is_new.ok()) return is_new.status();
-    count += *is_new ? 1 : 0;
-  }
-  if (locked) {
-    if (const Status status = locked->unlock(); !status.ok()) return status;
-  }
-  return count;
+  return table_->put_many(pairs);
 }
 
 Status HashMap::together(std::span<const std::string_view> keys,

@@ -1,11 +1,13 @@
-// Reading many keys: their misses overlap, and all values are of one moment.
+// Many keys at once: their misses overlap.
 #include "hash/table.hpp"
 
 namespace atoll::hash {
 
 namespace {
-constexpr unsigned kPatience = 8;  // rounds in vain before locks are taken
-}
+constexpr unsigned kPatience = 8;          // rounds in vain before locks are taken
+constexpr std::size_t kPutsUnderWay = 64;  // buckets that are asked for together: who waits for one waits for all
+constexpr Status kKeyTooLong(Errc::kInvalidArgument, "the key is longer than keys may be");
+}  // namespace
 
 Status Table::get_many(std::span<const std::string_view> keys, const HashMap::Found& found) noexcept {
   struct Item {
@@ -16,7 +18,7 @@ Status Table::get_many(std::span<const std::string_view> keys, const HashMap::Fo
   };
   std::vector<Item> items(keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (keys[i].size() > HashMap::kMaxKeyBytes) return {Errc::kInvalidArgument, "the key is longer than keys may be"};
+    if (keys[i].size() > HashMap::kMaxKeyBytes) return kKeyTooLong;
     items[i].key = key(keys[i]);
     std::uint64_t number = 0;
     const Result<GlobalAddress> bucket = guess(items[i].key.hash, &number);
@@ -58,6 +60,35 @@ Status Table::get_many(std::span<const std::string_view> keys, const HashMap::Fo
     }
     return {};
   });
+}
+
+/// A bucket that follows itself stays locked.
+Result<std::size_t> Table::put_many(std::span<const HashMap::KeyValue> pairs) noexcept {
+  std::size_t added = 0;
+  while (!pairs.empty()) {
+    const auto piece = pairs.first(std::min(pairs.size(), kPutsUnderWay));
+    pairs = pairs.subspan(piece.size());
+    std::vector<Key> hashed;
+    GlobalAddress last;
+    for (const auto& [bytes, value] : piece) {
+      if (bytes.size() > HashMap::kMaxKeyBytes) return kKeyTooLong;
+      hashed.push_back(key(bytes));
+      std::uint64_t number = 0;
+      const Result<GlobalAddress> bucket = guess(hashed.back().hash, &number);
+      if (!bucket.ok()) return bucket.status();
+      if (piece.size() == 1 || *bucket == last) continue;
+      last = *bucket;
+      if (const Status status = node_.prefetch(last, kBucketBytes, LockMode::kWrite); !status.ok()) return status;
+    }
+    std::optional<LockedBucket> locked;
+    for (std::size_t i = 0; i < piece.size(); ++i) {
+      const Result<bool> is_new = put(hashed[i], piece[i].second, locked);
+      if (!is_new.ok()) return is_new.status();
+      added += *is_new ? 1 : 0;
+    }
+    if (const Status status = locked->unlock(); !status.ok()) return status;
+  }
+  return added;
 }
 
 }  // namespace atoll::hash

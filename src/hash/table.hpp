@@ -142,6 +142,7 @@ class Table {
   };
   [[nodiscard]] Result<Part> read_part(std::uint64_t cursor) noexcept;
   /// What they do in HashMap.
+  [[nodiscard]] Result<std::size_t> put_many(std::span<const HashMap::KeyValue> pairs) noexcept;
   [[nodiscard]] Status get_many(std::span<const std::string_view> keys, const HashMap::Found& found) noexcept;
   [[nodiscard]] Status together(std::span<const std::string_view> keys,
                                 const std::function<Status(HashMap::Step&)>& function) noexcept;

@@ -269,28 +269,6 @@ Status Runtime::read(GlobalAddress address, std::byte* into, std::uint64_t bytes
   return {};
 }
 
-Status Runtime::prefetch(GlobalAddress address, std::uint64_t bytes) {
-  if (const Status status = check_range(address, bytes); !status.ok()) return status;
-  if (bytes == 0 || address.node() == self_) return {};
-  if (const Status status = check_home(address); !status.ok()) return status;
-  const std::uint64_t line = line_bytes_at(address);  // a range of lines of several sizes is fetched in part
-  std::uint64_t at = address.bits() & ~(line - 1);
-  const std::uint64_t end = address.bits() + bytes;
-  const auto order = unsigned(std::countr_zero(line / options_.line_bytes));
-  std::uint32_t left = slots_->size() / 2 >> order;
-  bool room = true;
-  while (at < end && left > 0 && room) {  // a piece at a time: others want the engine too
-    base::MutexLock lock(mutex_);
-    for (const std::uint64_t until = std::min(at + kMaxTasks * line, end); at < until && left > 0 && room; at += line) {
-      if (slots_->free_count() >> order <= wire::kMaxRun) room = evict_some(kMaxTasks, order, true) > 0;
-      if (slots_->free_count() >> order > wire::kMaxRun && fetch_ahead(GlobalAddress(at))) --left;
-    }
-    flush();
-    if (fabric_->maybe_pending()) progress();
-  }
-  return {};
-}
-
 /// Reads the next lines of a range under the engine lock: those that are here at once, for the rest one request each,
 /// all under way together. `taken`: how many bytes it has read.
 Status Runtime::read_missed(ThreadState& thread, GlobalAddress address, std::byte* into, std::uint64_t bytes,

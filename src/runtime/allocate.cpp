@@ -11,6 +11,7 @@ using wire::Kind;
 
 namespace {
 constexpr std::size_t kCodeAt = 0, kFreshAt = 1;  // in Message::slots of a reply
+constexpr std::uint64_t kNoAnswer = 0;            // the number of a call that nobody waits for
 constexpr const char* kNoMemory = "no node that may be used has that much free memory in one piece";
 }  // namespace
 
@@ -48,7 +49,7 @@ void Runtime::call_home(NodeId to, wire::Message message) {
   fabric_->send(to, message);
 }
 
-/// Receive Allocate or Free: answer at once.
+/// Receive Allocate or Free: answer at once. A Free of number 0 wants no answer.
 void Runtime::handle_call(const wire::Message& message, NodeId from) {
   wire::Message reply;
   reply.line = message.line;
@@ -67,7 +68,7 @@ void Runtime::handle_call(const wire::Message& message, NodeId from) {
     if (status.ok()) counters_->frees.add();
   }
   counters_->memory_free_bytes.set(allocator_->free_bytes());
-  call_home(from, reply);
+  if (message.kind == Kind::kAllocate || message.line != kNoAnswer) call_home(from, reply);
 }
 
 /// Receive AllocateReply or FreeReply: hand it to the thread that asked. One that has given up is not there any more.
@@ -162,6 +163,20 @@ Status Runtime::free(GlobalAddress address) {
   Call request;
   if (const Status status = call(address.node(), Kind::kFree, address.bits(), request); !status.ok()) return status;
   return request.code == 0 ? Status() : Status(Errc(request.code), kWhat, address.node());
+}
+
+/// As free; what another node has to free it is told, and that is all.
+Status Runtime::release(GlobalAddress address) {
+  if (!address || !lines_->contains(address, 1) || address.node() == self_) return free(address);
+  if (const Status status = check_home(address); !status.ok()) return status;
+  base::MutexLock lock(mutex_);
+  wire::Message message;
+  message.kind = Kind::kFree;
+  message.line = kNoAnswer;
+  message.argument = address.bits();
+  call_home(address.node(), message);
+  flush();
+  return {};
 }
 
 // ---- the barrier: everyone tells node 0, node 0 tells everyone ----

@@ -41,6 +41,10 @@ Status Node::free(GlobalAddress address) noexcept {
   return runtime_->free(address);
 }
 
+Status Node::release(GlobalAddress address) noexcept {
+  return runtime_->release(address);
+}
+
 std::uint32_t Node::largest_line_bytes() const noexcept {
   return runtime_->largest_line_bytes();
 }
@@ -65,8 +69,8 @@ Status Node::read(GlobalAddress address, std::span<std::byte> into) noexcept {
 Status Node::write(GlobalAddress address, std::span<const std::byte> from, Consistency consistency) noexcept {
   return runtime_->write(address, from.data(), from.size(), consistency);
 }
-Status Node::prefetch(GlobalAddress address, std::uint64_t bytes) noexcept {
-  return runtime_->prefetch(address, bytes);
+Status Node::prefetch(GlobalAddress address, std::uint64_t bytes, LockMode mode) noexcept {
+  return runtime_->prefetch(address, bytes, mode);
 }
 
 Status Node::read_slow(GlobalAddress address, void* into, std::size_t bytes) noexcept {

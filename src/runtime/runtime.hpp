@@ -71,6 +71,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   // allocate.cpp
   Result<GlobalAddress> allocate(std::uint64_t bytes, const Placement& placement);
   Status free(GlobalAddress address);
+  Status release(GlobalAddress address);
   // regions.cpp
   [[nodiscard]] std::uint32_t largest_line_bytes() const noexcept;
   Result<GlobalAddress> allocate_region(std::uint64_t bytes);
@@ -80,7 +81,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
                                   std::uint64_t zero);
   // access.cpp
   Status read(GlobalAddress address, std::byte* into, std::uint64_t bytes);
-  Status prefetch(GlobalAddress address, std::uint64_t bytes);
+  Status prefetch(GlobalAddress address, std::uint64_t bytes, LockMode mode);
   Status write(GlobalAddress address, const std::byte* from, std::uint64_t bytes, Consistency consistency);
   Result<std::uint64_t> rmw(GlobalAddress address, std::size_t bytes, Action what, std::uint64_t operand,
                             std::uint64_t expected);
@@ -205,6 +206,8 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   Status write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes,
                       Consistency consistency, std::uint8_t operation = 0);
   bool fetch_ahead(GlobalAddress line) ATOLL_REQUIRES(mutex_);
+  void prefetch_to_read(std::uint64_t at, std::uint64_t end, std::uint64_t line);
+  void prefetch_to_write(std::uint64_t at, std::uint64_t end, std::uint64_t line);
   void read_ahead(ThreadState& thread, GlobalAddress at, GlobalAddress end) ATOLL_REQUIRES(mutex_);
   void abandon_writes(ThreadState& thread, Errc why);
   Status zero(GlobalAddress address, std::uint64_t bytes);

@@ -159,6 +159,8 @@ TEST(HashMap, GivesAllMemoryBack) {
   }
   EXPECT_LT(used(), full + (full - before) / 4);
   ASSERT_TRUE(map.destroy());
+  // What one node frees of another's that one hears of a little later.
+  for (int i = 0; i < 5000 && used() != before; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ(used(), before);
 }
 
@@ -210,7 +212,7 @@ TEST(HashMap, ManyAtOnce) {
 
 TEST(HashMap, AStepChangesSeveralKeys) {
   test::LocalCluster cluster(2, roomy());
-  HashMap map(cluster[0]);
+  HashMap map(cluster[0], {.seed = 1});  // the key that is not asked for is in another bucket
   map.put("a", "1").status().or_throw();
   const std::vector<std::string_view> keys{"a", "b", "c", "a"};
   ASSERT_TRUE(map.together(keys, [](HashMap::Step& step) -> Status {

@@ -1,0 +1,70 @@
+// Bringing lines here before they are needed, without waiting for them.
+#include <algorithm>
+#include <bit>
+
+#include "runtime/runtime.hpp"
+
+namespace atoll::runtime {
+
+namespace {
+constexpr std::uint64_t kPieceLines = 32;  // that are asked for before others may use the engine
+}
+
+Status Runtime::prefetch(GlobalAddress address, std::uint64_t bytes, LockMode mode) {
+  if (const Status status = check_range(address, bytes); !status.ok()) return status;
+  if (bytes == 0) return {};
+  if (const Status status = check_home(address); !status.ok()) return status;
+  const std::uint64_t line = line_bytes_at(address);  // a range of lines of several sizes is fetched in part
+  const std::uint64_t first = address.bits() & ~(line - 1);
+  const std::uint64_t end = address.bits() + bytes;
+  if (mode == LockMode::kWrite) {
+    prefetch_to_write(first, end, line);
+  } else if (address.node() != self_) {
+    prefetch_to_read(first, end, line);
+  }
+  return {};
+}
+
+void Runtime::prefetch_to_read(std::uint64_t at, std::uint64_t end, std::uint64_t line) {
+  const auto order = unsigned(std::countr_zero(line / options_.line_bytes));
+  std::uint32_t left = slots_->size() / 2 >> order;
+  bool room = true;
+  while (at < end && left > 0 && room) {  // a piece at a time: others want the engine too
+    base::MutexLock lock(mutex_);
+    const std::uint64_t until = std::min(at + kPieceLines * line, end);
+    for (; at < until && left > 0 && room; at += line) {
+      if (slots_->free_count() >> order <= wire::kMaxRun) room = evict_some(kPieceLines, order, true) > 0;
+      if (slots_->free_count() >> order > wire::kMaxRun && fetch_ahead(GlobalAddress(at))) --left;
+    }
+    flush();
+    if (fabric_->maybe_pending()) progress();
+  }
+}
+
+/// An asynchronous write that writes nothing: it is done when the line may be written. The thread's next fence waits
+/// for it, and so does a lock, for all that were asked for together.
+void Runtime::prefetch_to_write(std::uint64_t at, std::uint64_t end, std::uint64_t line) {
+  ThreadState& thread = threads_.current();
+  const std::uint64_t most = std::uint64_t(slots_->size() / 2) * options_.line_bytes;
+  base::MutexLock lock(mutex_);
+  for (end = std::min(end, at + most); at < end; at += line) {
+    const LineRef ref = lines_->ref(GlobalAddress(at));
+    if ((coherence::Protocol::permission(ref) & detail::kWritable) != 0) continue;
+    if (would_wait_for_itself(thread, ref)) continue;
+    Task* const task = writes_->take();
+    if (task == nullptr) break;  // enough is under way
+    task->kind = coherence::OpKind::kWrite;
+    task->action = Action::kNone;
+    task->operation = 0;
+    task->address = GlobalAddress(at);
+    task->bytes = 0;
+    task->thread = &thread;
+    task->may_leave = false;
+    thread.pending_writes.fetch_add(1, std::memory_order_relaxed);
+    counters_->write_misses.add();
+    protocol_.submit(ref, *task);
+  }
+  flush();
+}
+
+}  // namespace atoll::runtime
