@@ -65,6 +65,7 @@ Result<bool> LockedStep::lock(std::span<const Key> keys) noexcept {
   }
   const bool all = std::all_of(keys.begin(), keys.end(), [&](const Key& key) {
     LockedBucket* bucket = bucket_of(key);
+    if (bucket == nullptr) return false;  // another thread has heard of a split since
     if (bucket->covers(key)) return true;
     static_cast<void>(table_.directory().go_on(bucket->number(), key.hash));
     return false;

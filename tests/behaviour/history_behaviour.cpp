@@ -178,6 +178,37 @@ TEST(Histories, AccountsOfAKilledNodeAreStrictlySerializable) {
   EXPECT_GT(report.counted, 150u);
 }
 
+// ---- hash maps ----
+
+class Maps : public testing::TestWithParam<Setting> {};
+
+TEST_P(Maps, AreLinearizable) {
+  const Played run(GetParam());
+  SCOPED_TRACE(run.repeat());
+  ASSERT_EQ(run.exit_code(), 0);
+  const auto report = verify::check_linearizable(run.histories().operations);
+  EXPECT_EQ(report.verdict, Verdict::kAccepted) << report.explanation;
+  const auto steps = verify::check_serializable(run.histories().transactions);
+  EXPECT_EQ(steps.verdict, Verdict::kAccepted) << steps.explanation;
+  EXPECT_EQ(steps.counted, run.histories().transactions.size());
+  // Or nothing was tried.
+  EXPECT_GT(report.operations + steps.counted, 300u);
+  EXPECT_GT(run.counted("misses"), 50u);
+  EXPECT_GT(run.counted("buckets"), 4 * 64u) << "the table did not grow";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Histories, Maps,
+    testing::Values(
+        Setting{"Asking", "-n 4 --cache 32K --read-in-place off", "--map --at-least 60 --threads 8 --operations 2000"},
+        Setting{"InPlace", "-n 4 --cache 32K", "--map --at-least 60 --threads 8 --operations 2000"},
+        Setting{"Tso", "-n 3 --cache 32K --consistency tso", "--map --at-least 60 --threads 4"},
+        Setting{"SmallLines", "-n 3 --cache 8K --line 64", "--map --at-least 60 --threads 4"},
+        Setting{"LargeLines", "-n 2 --cache 256K --line 4096", "--map --at-least 60 --threads 4"},
+        Setting{"Steps", "-n 4 --cache 32K", "--map --accounts --at-least 40 --threads 4"},
+        Setting{"StepsAsking", "-n 3 --cache 32K --read-in-place off", "--map --accounts --at-least 40 --threads 4"}),
+    name_of);
+
 // ---- clients that do it wrong ----
 
 class WrongClients : public testing::TestWithParam<Setting> {};

@@ -1,5 +1,5 @@
-// A node whose threads use few words, locks or accounts and note every call in files of a directory; history_check and
-// history_behaviour judge them. Run it by `atoll run`.
+// A node whose threads use few words, locks, accounts or keys of a hash map and note every call in files of a
+// directory; history_check and history_behaviour judge them. Run it by `atoll run`.
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/history_workload.hpp"
+#include "support/map_workload.hpp"
 
 namespace atoll::test {
 namespace {
@@ -23,6 +24,7 @@ struct Arguments {
   std::size_t operations = 20000;  // at most, for each thread
   std::uint64_t at_least = 0;
   bool accounts = false;
+  bool map = false;
   std::uint64_t kill_after = 0;  // node 1 kills itself; 0: nobody does
   std::string mistake = "none";
 };
@@ -40,6 +42,7 @@ Arguments parse(int argc, char** argv) {
   app.add_option("--operations", given.operations, "A thread stops after so many")->check(CLI::Range(10, 50'000'000));
   app.add_option("--at-least", given.at_least, "A thread does so many, if need be in a minute more");
   app.add_flag("--accounts", given.accounts, "Transactions between accounts instead of words and locks");
+  app.add_flag("--map", given.map, "Keys of a hash map that grows; with --accounts, several of them in one step");
   app.add_option("--kill-after", given.kill_after, "Operations of node 1, after which it kills itself");
   app.add_option("--mistake", given.mistake, "none, split_add, old_read, early_unlock, no_locks");
   try {
@@ -68,7 +71,8 @@ Field make_field(Node& node, unsigned lines) {
   return field;
 }
 
-void work(Node& node, const Field& field, const Workload& workload, const Arguments& given, unsigned thread) {
+void work(Node& node, const Field& field, HashMap* map, const Workload& workload, const Arguments& given,
+          unsigned thread) {
   const auto path = [&](const char* what) {
     return given.directory + "/" + what + "." + std::to_string(node.id()) + "." + std::to_string(thread);
   };
@@ -76,12 +80,14 @@ void work(Node& node, const Field& field, const Workload& workload, const Argume
   if (given.accounts) {
     const SlotFile<TransactionSlot> file(path("transactions"), given.operations);
     TransactionLog log(file.slots(), node.id(), std::uint16_t(thread));
+    if (map != nullptr) return MapStepClient(*map, workload, log, client).run();
     AccountClient account(node, field, workload, log, client);
     account.run();
     if (account.wrong_totals() > 0) std::printf("%d wrong totals\n", account.wrong_totals());
   } else {
     const SlotFile<OperationSlot> file(path("operations"), given.operations);
     OperationLog log(file.slots(), node.id(), std::uint16_t(thread));
+    if (map != nullptr) return MapClient(*map, workload, log, client).run();
     WordClient(node, field, workload, log, client).run();
   }
 }
@@ -100,10 +106,12 @@ int play(Node& node, const Arguments& given) {
   Field field = make_field(node, given.lines);
   // What a dead node had is lost. It leaves half of the lines alone, so that the others have something to go on with.
   if (given.kill_after > 0 && node.id() == kVictim && !given.accounts) field.lines.resize(field.lines.size() / 2);
+  std::unique_ptr<HashMap> map;
+  if (given.map) map = std::make_unique<HashMap>(node, "history");
   node.barrier().or_throw();
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < given.threads; ++i) {
-    threads.emplace_back([&, i] { work(node, field, workload, given, i); });
+    threads.emplace_back([&, i] { work(node, field, map.get(), workload, given, i); });
   }
   if (given.kill_after > 0 && node.id() == kVictim) {
     // Not by one of the threads: they shall be anywhere in a call.
@@ -117,6 +125,13 @@ int play(Node& node, const Arguments& given) {
               static_cast<unsigned long long>(stats.misses()), static_cast<unsigned long long>(stats.reads_in_place),
               static_cast<unsigned long long>(stats.evictions_clean + stats.evictions_dirty),
               static_cast<unsigned long long>(stats.lock_waits));
+  if (map != nullptr) {
+    node.barrier().or_throw();
+    const HashMapStats what = map->stats().value();
+    std::printf("pairs %llu buckets %llu\n", static_cast<unsigned long long>(what.pairs),
+                static_cast<unsigned long long>(what.buckets));
+    if (std::int64_t(what.pairs) != map->size().value()) throw Error("the map has not as many pairs as it says");
+  }
   // Who has left this behind was not killed: what it holds locked it holds on purpose.
   std::ofstream(given.directory + "/done." + std::to_string(node.id())) << "done\n";
   return 0;
