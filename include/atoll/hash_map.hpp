@@ -66,7 +66,7 @@ class HashMap {
 
   // ---- one key ----
 
-  /// Whether the key is there; `value` is what it has then, and as it was before if not.
+  /// Whether the key is there; `value` is what it has then, and nothing to rely on if not.
   Result<bool> get(std::string_view key, std::string& value) const noexcept;
   Result<std::optional<std::string>> get(std::string_view key) const noexcept;
   Result<bool> contains(std::string_view key) const noexcept;

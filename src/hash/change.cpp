@@ -16,12 +16,26 @@ Status read_into(Node& node, GlobalAddress at, T& value) noexcept {
   return node.read_words(at, std::as_writable_bytes(std::span(&value, 1)));
 }
 
-std::string_view write_pair(std::string& room, const Key& key, std::string_view value) {
-  const auto key_bytes = std::uint16_t(key.bytes.size());
-  room.assign(reinterpret_cast<const char*>(&key_bytes), sizeof(key_bytes));
-  room.append(key.bytes).append(value);
-  return room;
-}
+/// A pair's bytes, put together; on the stack, if there are not many.
+class PairBytes {
+ public:
+  PairBytes(const Key& key, std::string_view value) : bytes_(kPairHeadBytes + key.bytes.size() + value.size()) {
+    if (bytes_ > small_.size()) large_.resize(bytes_);
+    char* at = data();
+    const auto key_bytes = std::uint16_t(key.bytes.size());
+    std::memcpy(at, &key_bytes, sizeof(key_bytes));
+    at = std::copy(key.bytes.begin(), key.bytes.end(), at + kPairHeadBytes);
+    std::copy(value.begin(), value.end(), at);
+  }
+  [[nodiscard]] std::span<const std::byte> bytes() noexcept { return std::as_bytes(std::span(data(), bytes_)); }
+
+ private:
+  [[nodiscard]] char* data() noexcept { return bytes_ > small_.size() ? large_.data() : small_.data(); }
+
+  std::size_t bytes_;
+  std::array<char, 512> small_;
+  std::string large_;
+};
 
 /// The heap rounds sizes up to multiples of this, at least: pairs that are the same so have the same room.
 std::size_t rounded(std::size_t bytes) {
@@ -46,9 +60,9 @@ Status Table::lock(const Key& key, std::optional<LockedBucket>& locked) noexcept
   }
 }
 
-Result<Spot> Table::locate(const Key& key, const Needs& needs, std::string& pair,
+Result<Spot> Table::locate(const Key& key, bool may_insert, std::string* pair,
                            std::optional<LockedBucket>& locked) noexcept {
-  for (bool may_split = needs.may_insert;; may_split = false) {
+  for (bool may_split = may_insert;; may_split = false) {
     if (locked && !locked->covers(key)) {
       if (const Status status = locked->unlock(); !status.ok()) return status;
       locked.reset();
@@ -56,7 +70,7 @@ Result<Spot> Table::locate(const Key& key, const Needs& needs, std::string& pair
     if (!locked) {
       if (const Status status = lock(key, locked); !status.ok()) return status;
     }
-    const Result<Spot> spot = locked->locate(key, pair, needs.value);
+    const Result<Spot> spot = locked->locate(key, pair);
     // What overflows is divided, not only what is full.
     if (!spot.ok() || spot->is_there || spot->bucket == locked->address() || !may_split) return spot;
     // Then the key is looked for again, under the lock that is held now: its bucket may have been another's meanwhile.
@@ -67,8 +81,7 @@ Result<Spot> Table::locate(const Key& key, const Needs& needs, std::string& pair
 }
 
 Result<bool> Table::put(const Key& key, std::string_view value, std::optional<LockedBucket>& locked) noexcept {
-  thread_local std::string pair;
-  const Result<Spot> spot = locate(key, {.value = false, .may_insert = true}, pair, locked);
+  const Result<Spot> spot = locate(key, true, nullptr, locked);
   if (!spot.ok()) return spot.status();
   const Result<bool> is_new = locked->put(*spot, key, value);
   if (!is_new.ok()) return is_new;
@@ -130,21 +143,21 @@ Status LockedBucket::end() noexcept {
   return fenced.ok() ? status : fenced;
 }
 
-Result<Spot> LockedBucket::locate(const Key& key, std::string& pair, bool whole) noexcept {
+Result<Spot> LockedBucket::locate(const Key& key, std::string* pair) noexcept {
   const Result<Group> group = read_group(table_.node(), address_, key.hash);
   if (!group.ok()) return group.status();
   for (unsigned i = 0; i < group->size(); ++i) {
     const Entry& entry = (*group)[i];
     if (entry.address == 0 || entry.hash() != low_bits(key.hash, kHashBits)) continue;
-    const auto value_at = read_pair(table_.node(), entry, key, pair, whole);
+    const auto value_at = read_pair(table_.node(), entry, key, pair);
     if (!value_at.ok()) return value_at.status();
     const auto index = unsigned(first_of(group_of(key.hash)) + int(i));
     if (*value_at != Table::kAbsent) return Spot{true, address_, index, entry, {}};
   }
-  return locate_in_chain(key, pair, whole);
+  return locate_in_chain(key, pair);
 }
 
-Result<Spot> LockedBucket::locate_in_chain(const Key& key, std::string& pair, bool whole) noexcept {
+Result<Spot> LockedBucket::locate_in_chain(const Key& key, std::string* pair) noexcept {
   Node& node = table_.node();
   Spot spot;
   for (GlobalAddress at = address_; at;) {
@@ -154,7 +167,7 @@ Result<Spot> LockedBucket::locate_in_chain(const Key& key, std::string& pair, bo
       const auto index = unsigned(std::countr_zero(left));
       const Entry& entry = bucket.entries[index];
       if (entry.address == 0) continue;
-      const auto value_at = read_pair(node, entry, key, pair, whole);
+      const auto value_at = read_pair(node, entry, key, pair);
       if (!value_at.ok()) return value_at.status();
       if (*value_at != Table::kAbsent) return Spot{true, at, index, entry, {}};
     }
@@ -197,12 +210,11 @@ Result<bool> LockedBucket::put(const Spot& spot, const Key& key, std::string_vie
     if (!done.ok()) return done;
     if (*done) return false;
   }
-  thread_local std::string room;
-  const std::string_view pair = write_pair(room, key, value);
-  Result<GlobalAddress> at = node.allocate(pair.size(), Placement::any().uninitialized());
+  PairBytes pair(key, value);
+  const Result<GlobalAddress> at = node.allocate(pair.bytes().size(), Placement::any().uninitialized());
   if (!at.ok()) return at.status();
-  Status status = node.write(*at, std::as_bytes(std::span(pair)));
-  const Entry entry = Entry::make(*at, key.hash, pair.size());
+  Status status = node.write(*at, pair.bytes());
+  const Entry entry = Entry::make(*at, key.hash, pair.bytes().size());
   if (status.ok()) status = begin();
   if (status.ok()) status = spot.bucket ? put_entry(spot, entry) : add_overflow(spot.last, entry);
   if (!status.ok()) {

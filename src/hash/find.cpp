@@ -15,10 +15,6 @@ namespace {
 constexpr unsigned kPatience = 32;       // looks in vain, by others' changes, before a lock is taken
 constexpr unsigned kMaxChain = 1 << 20;  // longer is a sign of memory that was reused under the reader
 
-std::span<std::byte> bytes_of(std::string& s) noexcept {
-  return std::as_writable_bytes(std::span(s));
-}
-
 template <typename T>
 Status read_into(Node& node, GlobalAddress at, T& value) noexcept {
   return node.read_words(at, std::as_writable_bytes(std::span(&value, 1)));
@@ -30,12 +26,18 @@ Key Table::key(std::string_view bytes) const noexcept {
   return {bytes, XXH3_64bits_withSeed(bytes.data(), bytes.size(), directory_.root().seed)};
 }
 
-Result<std::size_t> read_pair(Node& node, const Entry& entry, const Key& key, std::string& pair, bool whole) noexcept {
+Result<std::size_t> read_pair(Node& node, const Entry& entry, const Key& key, std::string* pair) noexcept {
   const std::size_t value_at = kPairHeadBytes + key.bytes.size();
   if (entry.bytes() < value_at || entry.bytes() > kMaxPairBytes) return Table::kAbsent;
-  pair.resize(whole ? entry.bytes() : value_at);
-  if (const Status status = node.read_words(GlobalAddress(entry.address), bytes_of(pair)); !status.ok()) return status;
-  return Pair::parse(pair).key == key.bytes ? value_at : Table::kAbsent;
+  std::array<char, kPairHeadBytes + HashMap::kMaxKeyBytes> key_only;
+  std::span<char> into(key_only.data(), value_at);
+  if (pair != nullptr) {
+    pair->resize(entry.bytes());
+    into = std::span(*pair);
+  }
+  const Status status = node.read_words(GlobalAddress(entry.address), std::as_writable_bytes(into));
+  if (!status.ok()) return status;
+  return Pair::parse({into.data(), into.size()}).key == key.bytes ? value_at : Table::kAbsent;
 }
 
 Result<bool> Table::is_current(const Version& seen) noexcept {
@@ -46,15 +48,15 @@ Result<bool> Table::is_current(const Version& seen) noexcept {
 
 /// Looks through a chain from its first bucket on, of which `copy` is what was read. After each step the head is read
 /// again: only if it is the same did the step see what was there, for memory of what is changed is reused at once.
-Result<Table::Look> Table::look_in_chain(const Version& version, Bucket& copy, const Key& key, std::string& pair,
-                                         bool whole) noexcept {
+Result<Table::Look> Table::look_in_chain(const Version& version, Bucket& copy, const Key& key,
+                                         std::string* pair) noexcept {
   Look look{Seen::kChanged, version.head, kAbsent};
   for (unsigned step = 0; step < kMaxChain; ++step) {
     Status status;
     for (std::uint32_t left = copy.match(key.hash); left != 0 && status.ok(); left &= left - 1) {
       const Entry& entry = copy.entries[unsigned(std::countr_zero(left))];
       if (entry.address == 0) continue;
-      const Result<std::size_t> value_at = read_pair(node_, entry, key, pair, whole);
+      const Result<std::size_t> value_at = read_pair(node_, entry, key, pair);
       status = value_at.status();
       look.value_at = *value_at;
       if (status.ok() && look.value_at != kAbsent) break;
@@ -83,8 +85,8 @@ Result<Group> read_group(Node& node, GlobalAddress bucket, std::uint64_t hash) n
   return group;
 }
 
-Result<Table::Look> Table::look(GlobalAddress bucket, std::uint64_t number, const Key& key, std::string& pair,
-                                bool whole) noexcept {
+Result<Table::Look> Table::look(GlobalAddress bucket, std::uint64_t number, const Key& key,
+                                std::string* pair) noexcept {
   const auto word = node_.read<std::uint64_t>(bucket);
   if (!word.ok()) return word.status();
   const Version version{bucket, {*word}};
@@ -95,7 +97,7 @@ Result<Table::Look> Table::look(GlobalAddress bucket, std::uint64_t number, cons
   if (!group.ok()) return group.status();
   for (const Entry& entry : *group) {
     if (entry.address == 0 || entry.hash() != low_bits(key.hash, kHashBits)) continue;
-    const Result<std::size_t> value_at = read_pair(node_, entry, key, pair, whole);
+    const Result<std::size_t> value_at = read_pair(node_, entry, key, pair);
     const Result<bool> current = is_current(version);
     if (!current.ok()) return current.status();
     if (!*current) return Look{Seen::kChanged, version.head, kAbsent};
@@ -104,7 +106,7 @@ Result<Table::Look> Table::look(GlobalAddress bucket, std::uint64_t number, cons
   }
   Bucket copy;
   if (const Status status = read_into(node_, bucket, copy); !status.ok()) return status;
-  return look_in_chain(version, copy, key, pair, whole);
+  return look_in_chain(version, copy, key, pair);
 }
 
 Result<GlobalAddress> Table::guess(std::uint64_t hash, std::uint64_t* number) noexcept {
@@ -112,12 +114,12 @@ Result<GlobalAddress> Table::guess(std::uint64_t hash, std::uint64_t* number) no
   return directory_.find(*number);
 }
 
-Result<std::size_t> Table::find(const Key& key, std::string& pair, bool whole, Version* seen) noexcept {
+Result<std::size_t> Table::find(const Key& key, std::string* pair, Version* seen) noexcept {
   std::uint64_t number = 0;
   Result<GlobalAddress> bucket = guess(key.hash, &number);
   for (unsigned tries = 0; tries < kPatience;) {
     if (!bucket.ok()) return bucket.status();
-    const Result<Look> look = this->look(*bucket, number, key, pair, whole);
+    const Result<Look> look = this->look(*bucket, number, key, pair);
     if (!look.ok()) return look.status();
     switch (look->seen) {
       case Seen::kFound:
@@ -135,7 +137,7 @@ Result<std::size_t> Table::find(const Key& key, std::string& pair, bool whole, V
   }
   std::optional<LockedBucket> locked;
   if (const Status status = lock(key, locked); !status.ok()) return status;
-  const Result<Spot> spot = locked->locate(key, pair, whole);
+  const Result<Spot> spot = locked->locate(key, pair);
   if (seen != nullptr) *seen = {locked->address(), locked->head()};
   const Status status = locked->unlock();
   if (!spot.ok()) return spot.status();

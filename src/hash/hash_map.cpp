@@ -59,11 +59,10 @@ GlobalAddress HashMap::address() const noexcept {
 
 Result<bool> HashMap::get(std::string_view key, std::string& value) const noexcept {
   if (!fits(key)) return kKeyTooLong;
-  thread_local std::string pair;
-  const Result<std::size_t> value_at = table_->find(table_->key(key), pair);
+  const Result<std::size_t> value_at = table_->find(table_->key(key), &value);
   if (!value_at.ok()) return value_at.status();
   if (*value_at == Table::kAbsent) return false;
-  value.assign(pair, *value_at);
+  value.erase(0, *value_at);
   return true;
 }
 
@@ -76,8 +75,7 @@ Result<std::optional<std::string>> HashMap::get(std::string_view key) const noex
 
 Result<bool> HashMap::contains(std::string_view key) const noexcept {
   if (!fits(key)) return kKeyTooLong;
-  thread_local std::string pair;
-  const Result<std::size_t> value_at = table_->find(table_->key(key), pair, false);
+  const Result<std::size_t> value_at = table_->find(table_->key(key), nullptr);
   if (!value_at.ok()) return value_at.status();
   return *value_at != Table::kAbsent;
 }

@@ -34,7 +34,7 @@ Status Table::get_many(std::span<const std::string_view> keys, const HashMap::Fo
         if (!current.ok()) return current.status();
         if (*current) continue;
       }
-      const Result<std::size_t> value_at = find(item.key, item.pair, true, &item.version);
+      const Result<std::size_t> value_at = find(item.key, &item.pair, &item.version);
       if (!value_at.ok()) return value_at.status();
       item.value_at = *value_at;
     }

@@ -56,8 +56,8 @@ class LockedBucket {
   [[nodiscard]] Status begin() noexcept;
   [[nodiscard]] Status end() noexcept;
 
-  /// The key's spot; the pair is in `pair`, whole if `whole`, its key's part if not.
-  [[nodiscard]] Result<Spot> locate(const Key& key, std::string& pair, bool whole) noexcept;
+  /// The key's spot; the pair is in `pair`, if that is given.
+  [[nodiscard]] Result<Spot> locate(const Key& key, std::string* pair) noexcept;
   /// REQUIRES: `spot` is what locate said, and nothing was changed since. True: the key is new.
   [[nodiscard]] Result<bool> put(const Spot& spot, const Key& key, std::string_view value) noexcept;
   [[nodiscard]] Status erase(const Spot& spot) noexcept;
@@ -67,7 +67,7 @@ class LockedBucket {
   [[nodiscard]] Result<std::int64_t> clear() noexcept;
 
  private:
-  [[nodiscard]] Result<Spot> locate_in_chain(const Key& key, std::string& pair, bool whole) noexcept;
+  [[nodiscard]] Result<Spot> locate_in_chain(const Key& key, std::string* pair) noexcept;
   [[nodiscard]] Status put_entry(const Spot& spot, const Entry& entry) noexcept;
   [[nodiscard]] Result<bool> put_in_place(const Spot& spot, const Key& key, std::string_view value) noexcept;
   [[nodiscard]] Status add_overflow(GlobalAddress last, const Entry& entry) noexcept;
@@ -102,15 +102,14 @@ class Table {
   /// REQUIRES: 1 to kMaxKeyBytes.
   [[nodiscard]] Key key(std::string_view bytes) const noexcept;
 
-  /// Reads the pair into `pair` and says where in it the value begins, or kAbsent. What it read is one state of
-  /// the bucket, whose head is `seen`.
+  /// Reads the pair into `pair`, if that is given, and says where in it the value begins, or kAbsent. What it read is
+  /// one state of the bucket, whose head is `seen`.
   static constexpr std::size_t kAbsent = ~std::size_t{0};
   struct Version {
     GlobalAddress bucket;
     Head head;
   };
-  [[nodiscard]] Result<std::size_t> find(const Key& key, std::string& pair, bool whole = true,
-                                         Version* seen = nullptr) noexcept;
+  [[nodiscard]] Result<std::size_t> find(const Key& key, std::string* pair, Version* seen = nullptr) noexcept;
   /// Is the bucket still as it was?
   [[nodiscard]] Result<bool> is_current(const Version& seen) noexcept;
 
@@ -120,14 +119,14 @@ class Table {
   [[nodiscard]] Status lock(const Key& key, std::optional<LockedBucket>& locked) noexcept;
   /// Locks the key's bucket, unless it is locked, and finds its spot. If the key is not there and may be inserted,
   /// there is room for it afterwards, by a split where that helps.
-  struct Needs {
-    bool value = false;       // not only the key is to be read
-    bool may_insert = false;  // whoever decides may say kPut for a key that is not there
-  };
-  [[nodiscard]] Result<Spot> locate(const Key& key, const Needs& needs, std::string& pair,
+  [[nodiscard]] Result<Spot> locate(const Key& key, bool may_insert, std::string* pair,
                                     std::optional<LockedBucket>& locked) noexcept;
 
   /// Reads the value, decides by it, and changes it, in one step. `decide(current, next)` says what is to be done.
+  struct Needs {
+    bool value = false;       // `current` is the value; else it is empty, and says only that there is one
+    bool may_insert = false;  // the decision may be kPut for a key that is not there
+  };
   template <typename Decide>
   [[nodiscard]] Result<Change> change(const Key& key, const Needs& needs, Decide&& decide) noexcept;
   /// Puts a pair into the bucket that is locked, or, if it is not the one for the key, unlocks it and locks that one.
@@ -161,10 +160,10 @@ class Table {
     Head head;
     std::size_t value_at = kAbsent;
   };
-  [[nodiscard]] Result<Look> look(GlobalAddress bucket, std::uint64_t number, const Key& key, std::string& pair,
-                                  bool whole) noexcept;
-  [[nodiscard]] Result<Look> look_in_chain(const Version& version, Bucket& copy, const Key& key, std::string& pair,
-                                           bool whole) noexcept;
+  [[nodiscard]] Result<Look> look(GlobalAddress bucket, std::uint64_t number, const Key& key,
+                                  std::string* pair) noexcept;
+  [[nodiscard]] Result<Look> look_in_chain(const Version& version, Bucket& copy, const Key& key,
+                                           std::string* pair) noexcept;
 
   Node& node_;
   Directory directory_;
@@ -173,8 +172,8 @@ class Table {
 template <typename Decide>
 Result<Change> Table::change(const Key& key, const Needs& needs, Decide&& decide) noexcept {
   std::optional<LockedBucket> locked;
-  thread_local std::string pair;
-  const Result<Spot> spot = locate(key, needs, pair, locked);
+  std::string pair;
+  const Result<Spot> spot = locate(key, needs.may_insert, needs.value ? &pair : nullptr, locked);
   if (!spot.ok()) return spot.status();
   std::optional<std::string_view> current;
   if (spot->is_there) current = Pair::parse(pair).value;
@@ -196,8 +195,8 @@ Result<Change> Table::change(const Key& key, const Needs& needs, Decide&& decide
 /// The group of a bucket that a hash names; 0 in `address` where there is no entry.
 [[nodiscard]] Result<Group> read_group(Node& node, GlobalAddress bucket, std::uint64_t hash) noexcept;
 
-/// Reads what an entry points to: all of it, or up to the key's end. The value's place in it; kAbsent: another key.
-[[nodiscard]] Result<std::size_t> read_pair(Node& node, const Entry& entry, const Key& key, std::string& pair,
-                                            bool whole) noexcept;
+/// Reads what an entry points to: all of it into `pair`, if that is given, else no more than the key. The value's place
+/// in it; kAbsent: it is another key's.
+[[nodiscard]] Result<std::size_t> read_pair(Node& node, const Entry& entry, const Key& key, std::string* pair) noexcept;
 
 }  // namespace atoll::hash

@@ -107,7 +107,7 @@ Result<std::optional<std::string_view>> LockedStep::get(std::string_view bytes) 
   LockedBucket* bucket = bucket_of(key);
   if (bucket == nullptr) return kNoKeyOfStep;
   std::string& pair = pairs_.emplace_back();
-  const Result<Spot> spot = bucket->locate(key, pair, true);
+  const Result<Spot> spot = bucket->locate(key, &pair);
   if (!spot.ok()) return spot.status();
   if (!spot->is_there) return std::optional<std::string_view>();
   return std::optional<std::string_view>(Pair::parse(pair).value);
@@ -117,8 +117,7 @@ Result<bool> LockedStep::put(std::string_view bytes, std::string_view value) {
   const Key key = table_.key(bytes);
   LockedBucket* bucket = bucket_of(key);
   if (bucket == nullptr) return kNoKeyOfStep;
-  std::string pair;
-  const Result<Spot> spot = bucket->locate(key, pair, false);
+  const Result<Spot> spot = bucket->locate(key, nullptr);
   if (!spot.ok()) return spot.status();
   if (const Status status = begin(); !status.ok()) return status;
   return bucket->put(*spot, key, value);  // into an overflow bucket if need be: a split would need another lock
@@ -128,8 +127,7 @@ Result<bool> LockedStep::erase(std::string_view bytes) {
   const Key key = table_.key(bytes);
   LockedBucket* bucket = bucket_of(key);
   if (bucket == nullptr) return kNoKeyOfStep;
-  std::string pair;
-  const Result<Spot> spot = bucket->locate(key, pair, false);
+  const Result<Spot> spot = bucket->locate(key, nullptr);
   if (!spot.ok()) return spot.status();
   if (!spot->is_there) return false;
   if (const Status status = begin(); !status.ok()) return status;

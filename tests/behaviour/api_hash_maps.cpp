@@ -30,9 +30,8 @@ TEST_F(HashMaps, WhatOneNodePutsAllOthersGet) {
     EXPECT_EQ(map.get(key_of(i)).value(), std::string(i % 300, char('a' + i % 26))) << i;
   }
   std::map<std::string, std::string, std::less<>> seen;
-  ASSERT_TRUE(map.for_each([&](std::string_view key, std::string_view value) {
-    return seen.emplace(key, value).second;
-  }));
+  ASSERT_TRUE(
+      map.for_each([&](std::string_view key, std::string_view value) { return seen.emplace(key, value).second; }));
   EXPECT_EQ(seen.size(), kPairs);
   meet();
   // Each node erases what the one before it has put.
@@ -74,15 +73,17 @@ TEST_F(HashMaps, AStepIsSeenWholeByAll) {
   HashMap map = shared_map();
   const std::vector<std::string_view> keys{"left", "right"};
   for (int i = 0; i < 40; ++i) {
-    map.together(keys, [&](HashMap::Step& step) -> Status {
-         const auto left = step.get("left");
-         if (!left.ok()) return left.status();
-         const std::string next = std::to_string((*left ? std::stoi(std::string(**left)) : 0) + 1);
-         for (const std::string_view key : keys) {
-           if (const auto put = step.put(key, next); !put.ok()) return put.status();
-         }
-         return {};
-       }).or_throw();
+    map.together(keys,
+                 [&](HashMap::Step& step) -> Status {
+                   const auto left = step.get("left");
+                   if (!left.ok()) return left.status();
+                   const std::string next = std::to_string((*left ? std::stoi(std::string(**left)) : 0) + 1);
+                   for (const std::string_view key : keys) {
+                     if (const auto put = step.put(key, next); !put.ok()) return put.status();
+                   }
+                   return {};
+                 })
+        .or_throw();
     std::string seen[2];
     map.get_many(keys, [&](std::size_t k, auto value) { seen[k] = value.value_or("none"); }).or_throw();
     EXPECT_EQ(seen[0], seen[1]);
