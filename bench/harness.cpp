@@ -156,4 +156,8 @@ void Progress::step(int repetition, int repetitions) {
   if (terminal_) fmt::print(stderr, "\r\033[K[{}/{}] {} {}/{} …", done_, total_, name_, repetition, repetitions);
 }
 
+void Progress::tell(std::string_view what) {
+  if (terminal_) fmt::print(stderr, "\r\033[K[{}/{}] {}: {} …", done_, total_, name_, what);
+}
+
 }  // namespace atoll::bench

@@ -90,6 +90,8 @@ class Progress {
 
   void begin(std::string_view name);
   void step(int repetition, int repetitions);
+  /// What is done before it is measured.
+  void tell(std::string_view what);
 
  private:
   int done_;

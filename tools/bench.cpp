@@ -9,6 +9,7 @@
 #include "bench/darray.hpp"
 #include "bench/gam.hpp"
 #include "bench/micro.hpp"
+#include "bench/ycsb.hpp"
 #include "commands.hpp"
 
 namespace atoll::tools {
@@ -149,6 +150,71 @@ void add_darray(CLI::App& bench) {
   darray->callback([settings] { exit_with(bench::run_darray(*settings)); });
 }
 
+void add_ycsb_workload(CLI::App& ycsb, bench::YcsbSettings& settings) {
+  ycsb.add_option("--workload", settings.workload, "One workload, with the latencies of its operations: A to F, custom")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"A", "B", "C", "D", "E", "F", "custom"}).description(""));
+  ycsb.add_option("--get-ratio", settings.get_ratio, "Part of the operations that read, for a custom workload")
+      ->type_name("0..1")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0).description(""));
+  ycsb.add_option("--zipf", settings.zipf, "How skewed the zipfian and latest distributions are")
+      ->type_name("0..1")
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 0.999).description(""));
+  ycsb.add_option("--distribution", settings.distribution, "zipfian, latest or uniform [the workload's own]")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"zipfian", "latest", "uniform"}).description(""));
+}
+
+void add_ycsb_size(CLI::App& ycsb, bench::YcsbSettings& settings) {
+  ycsb.add_option("--records", settings.records, "Records that are loaded [100000, quick: half of it]")
+      ->type_name("N")
+      ->check(CLI::Range(std::uint64_t{100}, std::uint64_t{100'000'000}).description(""));
+  ycsb.add_option("--value-size", settings.value_size, "Bytes of a value; keys have 16")
+      ->type_name("BYTES")
+      ->capture_default_str()
+      ->check(CLI::Range(std::uint64_t{bench::ycsb::kLeastValue}, std::uint64_t{60'000}).description(""));
+  ycsb.add_option("--operations", settings.operations, "Operations per thread and run, instead of a time")
+      ->type_name("N")
+      ->check(CLI::Validator(CLI::PositiveNumber).description(""));
+  ycsb.add_option("--seconds", settings.seconds, "How long a run takes [1, quick: 0.2]")
+      ->type_name("S")
+      ->check(CLI::Range(0.001, 3600.0).description(""));
+  ycsb.add_option("--nodes", settings.nodes, "Nodes of the cluster [2; what a case or figure is about]")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64).description(""));
+  ycsb.add_option("--threads", settings.threads, "Threads of a node [1; figures: 1 to 4]")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64).description(""));
+}
+
+void add_ycsb(CLI::App& bench) {
+  auto settings = std::make_shared<bench::YcsbSettings>();
+  CLI::App* ycsb = bench.add_subcommand("ycsb", "YCSB on hash maps, against tables that lock their buckets");
+  add_common(*ycsb, settings->common);
+  const std::vector<std::string> cases = bench::ycsb_cases(), figures = bench::ycsb_figures();
+  CLI::Option* one = ycsb->add_option("--case", settings->common.cases, "Only this case; may be given several times")
+                         ->type_name("NAME")
+                         ->check(CLI::IsMember(cases).description(""));
+  add_ycsb_workload(*ycsb, *settings);
+  add_ycsb_size(*ycsb, *settings);
+  CLI::Option* figure = ycsb->add_option("--figure", settings->figure,
+                                         fmt::format("Sweep as a figure of a paper does: {}", fmt::join(figures, ", ")))
+                            ->type_name("FIGURE")
+                            ->check(CLI::IsMember(figures).description(""));
+  CLI::Option* workload = ycsb->get_option("--workload");
+  workload->excludes(one)->excludes(figure);
+  figure->excludes(one);
+  ycsb->footer(
+      fmt::format("Cases: {}\n\nExamples:\n"
+                  "  atoll bench ycsb --quick\n"
+                  "  atoll bench ycsb --workload B --nodes 4 --threads 2\n"
+                  "  atoll bench ycsb --figure darray17 --nodes 6",
+                  fmt::join(cases, ", ")));
+  ycsb->callback([settings] { exit_with(bench::run_ycsb(*settings)); });
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app) {
@@ -159,11 +225,13 @@ void add_bench(CLI::App& app) {
       "  atoll bench micro --quick                 single operations, in less than a minute\n"
       "  atoll bench array --quick                 arrays and operators\n"
       "  atoll bench gam --figure all --quick      the sweeps of GAM's paper\n"
-      "  atoll bench darray --quick                those of DArray's");
+      "  atoll bench darray --quick                those of DArray's\n"
+      "  atoll bench ycsb --quick                  hash maps");
   add_micro(*bench);
   add_array(*bench);
   add_gam(*bench);
   add_darray(*bench);
+  add_ycsb(*bench);
   // What `atoll bench` starts its own nodes with; nobody needs to see it.
   CLI::App* node = app.add_subcommand("bench-node", "A node of `atoll bench`")->group("");
   node->require_subcommand(1);
@@ -171,6 +239,7 @@ void add_bench(CLI::App& app) {
   node->add_subcommand("array", "")->callback([] { bench::run_array_node(); });
   node->add_subcommand("gam", "")->callback([] { bench::run_gam_node(); });
   node->add_subcommand("darray", "")->callback([] { bench::run_darray_node(); });
+  node->add_subcommand("ycsb", "")->callback([] { bench::run_ycsb_node(); });
 }
 
 }  // namespace atoll::tools
