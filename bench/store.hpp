@@ -29,6 +29,8 @@ class Store {
   virtual bool modify(std::string_view key, const Modify& function) = 0;
   using Found = std::function<void(std::size_t index, std::optional<std::string_view> value)>;
   virtual void get_many(std::span<const std::string_view> keys, const Found& found);
+  /// How many pairs there are, if it knows.
+  virtual std::optional<std::uint64_t> pairs() { return {}; }
   /// The only copy is this process's: the node that uses it loads all of it.
   [[nodiscard]] virtual bool is_private() const { return false; }
 };

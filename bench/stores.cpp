@@ -30,6 +30,7 @@ class MapStore final : public Store {
   void get_many(std::span<const std::string_view> keys, const Found& found) override {
     map_.get_many(keys, found).or_throw();
   }
+  std::optional<std::uint64_t> pairs() override { return std::uint64_t(map_.size().value()); }
 
  private:
   HashMap map_;
@@ -59,6 +60,10 @@ class StdStore final : public Store {
     if (found == map_.end()) return false;
     function(found->second);
     return true;
+  }
+  std::optional<std::uint64_t> pairs() override {
+    const std::shared_lock lock(mutex_);
+    return map_.size();
   }
   [[nodiscard]] bool is_private() const override { return true; }
 

@@ -50,6 +50,7 @@ Options Job::options() const {
   // Of every store, even if one node has all pairs; and more than enough of a cache: one that is filled evicts.
   options.memory_bytes = (64ull << 20) + pairs * (3 * pair_bytes() + 512);
   options.cache_bytes = (64ull << 20) + pairs * (4 * pair_bytes() + 768);
+  options.read_in_place = task != Task::kCached;  // a line that is seldom read would never be cached
   return options;
 }
 

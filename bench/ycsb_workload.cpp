@@ -9,6 +9,8 @@
 namespace atoll::bench::ycsb {
 namespace {
 
+constexpr std::uint64_t kRecordMask = (std::uint64_t{1} << 48) - 1;
+
 Mix make_mix(std::initializer_list<std::pair<Operation, double>> parts, Distribution distribution) {
   Mix mix;
   for (const auto& [operation, part] : parts) mix.parts[std::size_t(operation)] = part;
@@ -121,8 +123,8 @@ std::vector<Draw> draw_operations(const Mix& mix, std::uint64_t records, std::si
     std::size_t operation = 0;
     while (operation + 1 < kOperations && lot >= mix.parts[operation]) lot -= mix.parts[operation++];
     draw.operation = Operation(operation);
-    draw.record = zipfian ? zipfian->next(random) : random.below(records);
-    if (scattered) draw.record = fnv_hash(draw.record) % records;
+    const std::uint64_t drawn = zipfian ? zipfian->next(random) : random.below(records);
+    draw.record = (scattered ? fnv_hash(drawn) % records : drawn) & kRecordMask;
     if (draw.operation == Operation::kScan) draw.length = std::uint8_t(1 + random.below(kLongestScan));
   }
   return draws;

@@ -68,9 +68,9 @@ inline constexpr std::uint64_t kScrambledRanks = 10'000'000'000;
 
 /// One operation, drawn beforehand: what is measured is the operation, not the drawing.
 struct Draw {
+  std::uint64_t record : 48 = 0;  // or, for kLatest, how far behind the last one; not for inserts
+  std::uint64_t length : 8 = 1;   // records of a scan
   Operation operation = Operation::kRead;
-  std::uint8_t length = 1;   // records of a scan
-  std::uint64_t record = 0;  // or, for kLatest, how far behind the last one; not for inserts
 };
 /// REQUIRES: records > 0.
 [[nodiscard]] std::vector<Draw> draw_operations(const Mix& mix, std::uint64_t records, std::size_t count,

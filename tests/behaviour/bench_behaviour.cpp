@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -111,9 +112,90 @@ TEST(BenchBehaviour, DarrayRunsOneFigure) {
   EXPECT_THAT(outcome.text, testing::StartsWith("fig1: "));
 }
 
+TEST(BenchBehaviour, YcsbHasARowForEachCase) {
+  const Outcome outcome = bench("ycsb --records 3000 --seconds 0.02");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  for (const json& line : outcome.lines) expect_sound(line, "ycsb");
+  for (const char* name :
+       {"get_cached", "get_cached_std", "get_cached_one", "get_cached_one_std", "half_get", "memory", "memory/50000",
+        "growth", "workload_A", "workload_B", "workload_C", "workload_D", "workload_E", "workload_F"}) {
+    EXPECT_THAT(outcome.cases, Contains(name));
+    EXPECT_THAT(outcome.text, HasSubstr(fmt::format("\n{} ", name)));
+  }
+  for (const json& line : outcome.lines) {
+    const auto name = line.at("case").get<std::string>();
+    const bool bar =
+        name == "get_cached" || name == "get_cached_one" || name == "half_get" || name == "memory" || name == "growth";
+    EXPECT_EQ(line.at("bar") != "", bar) << name;
+    if (name == "memory") {
+      EXPECT_EQ(line.at("baseline_value"), 116);
+    }
+  }
+}
+
+TEST(BenchBehaviour, YcsbTellsHowLongOperationsTake) {
+  const Outcome outcome = bench("ycsb --workload F --records 2000 --operations 2000 --nodes 3 --threads 2");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  ASSERT_EQ(outcome.lines.size(), 11u);
+  for (const json& line : outcome.lines) {
+    expect_sound(line, "ycsb");
+    EXPECT_EQ(line.at("nodes"), 3);
+    EXPECT_EQ(line.at("threads"), 2);
+  }
+  EXPECT_EQ(outcome.cases.front(), "F");
+  for (const std::string prefix : {"F/read/", "F/modify/"}) {
+    double before = 0;
+    for (const char* percentile : {"p50", "p95", "p99", "p99.9", "max"}) {
+      const auto at = std::find(outcome.cases.begin(), outcome.cases.end(), prefix + percentile);
+      ASSERT_NE(at, outcome.cases.end()) << prefix << percentile;
+      const json& line = outcome.lines[std::size_t(at - outcome.cases.begin())];
+      EXPECT_EQ(line.at("unit"), "us");
+      EXPECT_GE(line.at("value").get<double>(), before);
+      before = line.at("value").get<double>();
+    }
+  }
+}
+
+TEST(BenchBehaviour, YcsbTakesAnyMixAndDistribution) {
+  for (const char* more : {"--workload D", "--workload E", "--workload custom --get-ratio 0 --value-size 1000",
+                           "--workload custom --get-ratio 0.9 --distribution uniform --nodes 1",
+                           "--workload B --distribution latest --zipf 0.5"}) {
+    const Outcome outcome = bench(fmt::format("ycsb {} --records 500 --operations 500", more));
+    EXPECT_EQ(outcome.code, 0) << more << '\n' << outcome.text;
+    for (const json& line : outcome.lines) expect_sound(line, "ycsb");
+    EXPECT_GE(outcome.lines.size(), 6u) << more;
+  }
+}
+
+/// Fails when a record is missing, torn or old after several nodes have put and replaced them in a table that grew.
+TEST(BenchBehaviour, YcsbLosesNothingWhileTheTableGrows) {
+  const Outcome outcome = bench("ycsb --case growth --records 30000 --nodes 3 --threads 2");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  ASSERT_EQ(outcome.lines.size(), 1u);
+  EXPECT_EQ(outcome.lines[0].at("value"), 30000);
+  EXPECT_EQ(outcome.lines[0].at("baseline_value"), 30000);
+  EXPECT_EQ(outcome.lines[0].at("ok"), true);
+}
+
+TEST(BenchBehaviour, YcsbHasATableForEachFigure) {
+  const Outcome outcome = bench("ycsb --figure all --nodes 2 --threads 2 --records 500 --operations 500");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  for (const json& line : outcome.lines) expect_sound(line, "ycsb");
+  EXPECT_THAT(outcome.text, HasSubstr("gam13: 0 % gets"));
+  EXPECT_THAT(outcome.text, HasSubstr("darray17: 100 % gets"));
+  for (const char* name : {"gam13/get=50/threads=2/atoll", "gam13/get=99/threads=2/line locks",
+                           "darray17/get=95/threads=2/bucket locks", "darray17/get=100/threads=2/line locks"}) {
+    EXPECT_THAT(outcome.cases, Contains(name));
+  }
+}
+
 TEST(BenchBehaviour, WhatIsUnknownIsRefused) {
   EXPECT_NE(bench("array --case nonsense").code, 0);
   EXPECT_NE(bench("darray --figure 2").code, 0);
+  EXPECT_NE(bench("ycsb --workload G").code, 0);
+  EXPECT_NE(bench("ycsb --workload A --case growth").code, 0);
+  EXPECT_NE(bench("ycsb --figure 13").code, 0);
+  EXPECT_NE(bench("ycsb --workload A --value-size 8").code, 0);
 }
 
 }  // namespace

@@ -23,10 +23,11 @@ Shape shape_of(const Mix& mix, std::uint64_t records) {
   Shape shape;
   for (const Draw& draw : draw_operations(mix, records, kMany, 42)) {
     shape.parts[std::size_t(draw.operation)] += 1.0 / double(kMany);
-    const std::size_t times = ++shape.records[draw.record];
+    const std::uint64_t record = draw.record;
+    const std::size_t times = ++shape.records[record];
     if (times <= shape.most) continue;
     shape.most = times;
-    shape.at = draw.record;
+    shape.at = record;
   }
   return shape;
 }
