@@ -111,6 +111,18 @@ Result<GlobalAddress> Runtime::allocate_on(NodeId node, std::uint64_t bytes, boo
 
 Result<GlobalAddress> Runtime::allocate(std::uint64_t bytes, const Placement& placement) {
   if (bytes == 0) return {Errc::kInvalidArgument, "an allocation needs at least one byte"};
+  // Those with the most free memory first. How much that is is read once: others allocate meanwhile, and a sort whose
+  // order changes under it runs beyond its ends.
+  const auto others = [&] {
+    std::vector<std::pair<std::uint64_t, NodeId>> by_room;
+    for (NodeId node = 0; node < nodes_; ++node) {
+      if (node != self_ && !is_dead(node)) by_room.emplace_back(transport_->free_bytes(node), node);
+    }
+    std::stable_sort(by_room.begin(), by_room.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::vector<NodeId> nodes;
+    for (const auto& [room, node] : by_room) nodes.push_back(node);
+    return nodes;
+  };
   std::vector<NodeId> candidates;
   using Where = Placement::Where;
   switch (placement.where) {
@@ -121,22 +133,16 @@ Result<GlobalAddress> Runtime::allocate(std::uint64_t bytes, const Placement& pl
       candidates = {placement.node};
       break;
     case Where::kRemote:
-    case Where::kAny: {
-      for (NodeId node = 0; node < nodes_; ++node) {
-        if (node != self_ && !is_dead(node)) candidates.push_back(node);
-      }
-      std::stable_sort(candidates.begin(), candidates.end(),
-                       [&](NodeId a, NodeId b) { return transport_->free_bytes(a) > transport_->free_bytes(b); });
-      if (placement.where == Where::kAny) candidates.insert(candidates.begin(), self_);
+      candidates = others();
       if (candidates.empty() && nodes_ == 1) return {Errc::kInvalidArgument, "there is no other node"};
       if (candidates.empty()) return {Errc::kNodeDied, "every other node is gone", first_dead_.load()};
       break;
-    }
+    case Where::kAny: candidates = {self_}; break;  // and the others when this one is short
   }
   Status last(Errc::kOutOfMemory, kNoMemory);
-  for (const NodeId node : candidates) {
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
     bool fresh = false;
-    const Result<GlobalAddress> got = allocate_on(node, bytes, &fresh);
+    const Result<GlobalAddress> got = allocate_on(candidates[i], bytes, &fresh);
     if (got.ok()) {
       if (placement.zeroed && !fresh && !ATOLL_FAULT(memory_not_zeroed)) {
         if (const Status status = zero(*got, bytes); !status.ok()) return status;
@@ -145,6 +151,9 @@ Result<GlobalAddress> Runtime::allocate(std::uint64_t bytes, const Placement& pl
     }
     last = got.status();
     if (last.code() != Errc::kOutOfMemory) break;
+    if (i == 0 && placement.where == Where::kAny) {
+      for (const NodeId node : others()) candidates.push_back(node);
+    }
   }
   return last;
 }

@@ -143,6 +143,20 @@ TEST(StressMemory, BlocksOfAllNodesKeepTheirContents) {
   for (NodeId id = 0; id < 3; ++id) EXPECT_EQ(cluster[id].stats().memory_free_bytes, free_before[id]) << "node " << id;
 }
 
+/// What is free on the others changes while a node puts them in order.
+TEST(StressMemory, ManyNodesAllocateAtOnce) {
+  LocalCluster cluster(6);
+  in_workers(cluster, 1, [&](Node& node, int worker) {
+    for (int i = 0; i < scaled(20000); ++i) {
+      const Placement where = i % 8 == 0 ? Placement::remote() : Placement::any();
+      const auto block = node.allocate(64 + 64 * std::uint64_t(worker), where.uninitialized());
+      ASSERT_TRUE(block.ok()) << block.status().to_string();
+      ASSERT_EQ(block->node() == node.id(), i % 8 != 0);
+      ASSERT_TRUE(node.free(*block).ok());
+    }
+  });
+}
+
 TEST(StressMemory, AtomicFunctionsAreAloneInTheLine) {
   LocalCluster cluster(3);
   struct Tally {
