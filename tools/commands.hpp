@@ -19,5 +19,6 @@ void add_litmus(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_sim(CLI::App& app);
 void add_scale(CLI::App& app);
+void add_kv(CLI::App& app);
 
 }  // namespace atoll::tools

@@ -44,6 +44,7 @@ int run(int argc, char** argv) {
   atoll::tools::add_scale(app);
   atoll::tools::add_litmus(app);
   atoll::tools::add_bench(app);
+  atoll::tools::add_kv(app);
   try {
     app.parse(int(dashes - argv), argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,78 @@
+#include "kv/batch.hpp"
+
+#include <functional>
+
+#include "kv/keys.hpp"
+#include "kv/session.hpp"
+
+namespace atoll::kv {
+
+void Batch::run() {
+  if (!keys_.empty()) run_gets();
+  if (!pairs_.empty()) run_puts();
+}
+
+void Batch::answer(std::size_t index, std::optional<std::string_view> stored) {
+  RespWriter& reply = readers_[index]->reply();
+  std::optional<Item> item;
+  if (stored) {
+    item = decode(*stored);
+    if (!item) return reply.error("ERR the key holds what this server has not written");
+    if (item->expires_at != kNever && item->expires_at <= worker_.service.now()) {
+      item.reset();
+      expired_.push_back(index);
+    }
+  }
+  if (item) {
+    ++worker_.counts.hits;
+    reply.bulk(item->value);
+  } else {
+    ++worker_.counts.misses;
+    reply.null();
+  }
+}
+
+void Batch::run_gets() {
+  std::size_t answered = 0;
+  Status status;
+  if (keys_.size() == 1) {
+    const Result<bool> there = worker_.service.map().get(keys_[0], worker_.value);
+    status = there.status();
+    if (there.ok()) {
+      answer(0, *there ? std::optional<std::string_view>(worker_.value) : std::nullopt);
+      answered = 1;
+    }
+  } else {
+    const auto found = [&](std::size_t index, std::optional<std::string_view> stored) {
+      answer(index, stored);
+      answered = index + 1;
+    };
+    status = worker_.service.map().get_many(keys_, std::ref(found));
+  }
+  for (; answered < keys_.size(); ++answered) reply_status(readers_[answered]->reply(), status);
+  for (const std::size_t index : expired_) erase_expired(worker_, keys_[index]);
+  keys_.clear();
+  readers_.clear();
+  expired_.clear();
+}
+
+void Batch::run_puts() {
+  HashMap& map = worker_.service.map();
+  if (pairs_.size() > 1 && map.put_many(pairs_).ok()) {
+    for (Session* const writer : writers_) writer->reply().ok();
+  } else {
+    // One only, or one of them failed and it is not known which: those before it are put once more.
+    for (std::size_t i = 0; i < pairs_.size(); ++i) {
+      const Result<bool> done = map.put(pairs_[i].first, pairs_[i].second);
+      if (done.ok()) {
+        writers_[i]->reply().ok();
+      } else {
+        reply_status(writers_[i]->reply(), done.status());
+      }
+    }
+  }
+  pairs_.clear();
+  writers_.clear();
+}
+
+}  // namespace atoll::kv
