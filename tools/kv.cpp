@@ -67,8 +67,9 @@ void check(const KvArguments& arguments) {
                     "--no-password if the network is yours alone",
                     arguments.bind));
   }
-  if (bytes_of(arguments.output_pause) > bytes_of(arguments.output_limit)) {
-    throw Error("--output-pause is more than --output-limit");
+  // So that a client which takes its answers is never cut for a value of its own.
+  if (bytes_of(arguments.output_limit) < bytes_of(arguments.output_pause) + 2 * HashMap::kMaxValueBytes) {
+    throw Error("--output-limit must be at least 2 MiB more than --output-pause");
   }
 }
 

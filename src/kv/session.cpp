@@ -10,7 +10,14 @@
 namespace atoll::kv {
 namespace {
 
-constexpr std::size_t kMaxRun = 32;  // requests of one session in a batch: they may all have large values
+/// How many requests of one session may be in a batch: what they are answered shall not exceed the limit, however large
+/// the values are.
+std::size_t max_run(const Limits& limits) noexcept {
+  constexpr std::size_t kMost = 32, kAnswerBytes = HashMap::kMaxValueBytes + 64;
+  const std::size_t room = limits.output_limit_bytes - std::min(limits.output_limit_bytes, limits.output_pause_bytes);
+  return std::clamp<std::size_t>(room / kAnswerBytes, 1, kMost);
+}
+
 constexpr std::size_t kStrangerArguments = 10, kStrangerBytes = 16 << 10;
 
 /// A web browser that somebody made talk to us: it must not get to the body of its request.
@@ -23,6 +30,7 @@ bool is_http(std::string_view word) noexcept {
 Session::Session(Worker& worker)
     : worker_(worker),
       reply_(out_, worker.service.limits().output_limit_bytes),
+      max_run_(max_run(worker.service.limits())),
       authenticated_(worker.service.options().password.empty()),
       id_(worker.service.next_client_id()) {}
 
@@ -59,7 +67,7 @@ Session::Progress Session::advance(Batch& batch) {
       command_ = find_command(parser_.arguments()[0]);
     }
     const Kind next = kind();
-    if (in_run > 0 && (next != run_of || in_run == kMaxRun)) return Progress::kAgain;
+    if (in_run > 0 && (next != run_of || in_run == max_run_)) return Progress::kAgain;
     ++worker_.counts.commands;
     if (next == Kind::kGet) {
       batch.add_get(*this, parser_.arguments()[1]);

@@ -67,6 +67,7 @@ class Session {
   const Command* command_ = nullptr;  // of the request that is next
   bool have_request_ = false;
   bool closing_ = false;
+  const std::size_t max_run_;
   bool authenticated_;
   std::uint64_t id_;
   std::string name_;
