@@ -309,8 +309,40 @@ def segment():
 
 
 HEADER_BYTES = 640  # of SegmentHeader with its counters: less than a page
+# ---- requests of a Redis client ----
+
+
+def array(*words):
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w.encode()), w.encode()) for w in words)
+
+
+def resp():
+    plain, guarded = bytes([0, 7]), bytes([1, 9])
+
+    def lines(*texts):
+        return plain + b"".join(array(*text.split()) for text in texts)
+
+    yield "set-get", lines("SET a 1", "GET a", "SET a 2 EX 10 NX GET", "GETSET a 3", "GETDEL a", "GET a")
+    yield "expiry", lines("SET a 1 PX 5", "GET a", "EXPIRE a 10 GT", "PEXPIREAT a 1800000000000", "TTL a", "GETEX a PERSIST",
+                          "PERSIST a", "SETEX b 1 x", "PSETEX c 1 y", "PTTL c")
+    yield "numbers", lines("INCR n", "INCRBY n 9223372036854775806", "DECR n", "DECRBY n -5", "APPEND n 0", "STRLEN n",
+                           "GETRANGE n 0 -1")
+    yield "many", lines("MSET a 1 b 2", "MGET a b c", "MSETNX a 1 d 2", "DEL a b a", "EXISTS a b d", "UNLINK d", "TOUCH a")
+    yield "all-keys", lines("SET a 1", "SCAN 0 MATCH [a-c]* COUNT 5 TYPE string", "KEYS *", "DBSIZE", "RANDOMKEY", "FLUSHALL ASYNC")
+    yield "transaction", lines("WATCH a", "MULTI", "SET a 1", "DBSIZE", "PING", "INCR a", "EXEC", "MULTI", "FOO", "EXEC",
+                               "MULTI", "GET a", "DISCARD")
+    yield "about-itself", lines("HELLO 3 SETNAME x", "INFO", "COMMAND", "COMMAND DOCS", "COMMAND INFO get", "CONFIG GET *",
+                                "CLIENT ID", "CLIENT SETNAME y", "CLIENT GETNAME", "TIME", "TYPE a", "RESET", "QUIT")
+    yield "password", guarded + b"GET a\r\nAUTH wrong\r\nHELLO 3 AUTH default secret\r\nGET a\r\n"
+    yield "line", plain + b"SET 'a b' \"\\x41\\n\"\r\n\r\nGET 'a b'\n"
+    yield "bad-quotes", plain + b"GET 'a\r\n"
+    yield "bad-length", plain + b"*2\r\n$3\r\nGET\r\n$-1\r\n"
+    yield "huge-length", plain + b"*1\r\n$104857600\r\nx"
+    yield "empty", plain + b"*0\r\n*-1\r\nPING\r\n"
+
+
 TARGETS = [wire_message, protocol, hostile_node, control_frames, control_master, control_node, status_client, options,
-           segment]
+           segment, resp]
 
 
 def main():
