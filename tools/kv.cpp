@@ -113,10 +113,9 @@ void stop_serving(int) {
   serving->stop();
 }
 
-void stop_on_signals(kv::Server& server) {
-  serving = &server;
+void on_signals(void (*handler)(int)) {
   struct sigaction action {};
-  action.sa_handler = stop_serving;
+  action.sa_handler = handler;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) (void)::sigaction(signal, &action, nullptr);
 }
 
@@ -131,11 +130,13 @@ void run_node() {
   HashMap map(node, "kv");
   kv::Service service(node, map, options);
   kv::Server server(service, std::move(listener), arguments.threads, node.id() == 0);
-  stop_on_signals(server);
+  serving = &server;
+  on_signals(stop_serving);
   std::string text = fmt::format("node {} listens on {}:{}\n", node.id(), arguments.bind, port);
   if (node.id() == 0) text += fmt::format("Try `redis-cli -p {}`; Ctrl-C ends it.\n", port);
   (void)!::write(STDOUT_FILENO, text.data(), text.size());
   server.run();
+  on_signals(SIG_DFL);  // the node leaves now; a second signal does not wait for that
 }
 
 void add_limits(CLI::App& serve, KvArguments& arguments) {
