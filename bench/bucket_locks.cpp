@@ -12,7 +12,8 @@ constexpr std::uint64_t kLoad = 8;    // pairs of a bucket for which the table i
 constexpr std::uint64_t kGroup = 32;  // buckets of a node come in such numbers: whole chunks, whatever their size
 constexpr std::uint64_t kLine = 512;  // slots do not cross lines that they need not
 constexpr std::uint64_t kSpare = 1 << 20;
-// What DArray has by default is 512. A line of the heap is better: fewer buckets travel together.
+// For entries DArray has 512 by default. A line of the heap makes fewer buckets travel together; where values are
+// replaced in place, so that entries hardly ever change, it makes no difference that could be measured.
 ArrayOptions in_chunks(std::uint32_t elements) {
   ArrayOptions options;
   options.chunk = elements;
