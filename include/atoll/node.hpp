@@ -172,6 +172,10 @@ class Node {
     return prefetch(p.address(), count * sizeof(T), mode);
   }
 
+  /// Lines that this node will not need for a while, by all it knows: those that other nodes keep asking for go home at
+  /// once, where they are nearer to all. A hint: what nobody asks for stays.
+  Status give_back(GlobalAddress address, std::uint64_t bytes) noexcept;
+
   // ---- atomics: sequentially consistent, `address` aligned to the type; a full fence ----
 
   template <AtomicWord T>

@@ -121,7 +121,8 @@ Status LockedBucket::read_head() noexcept {
 Status LockedBucket::unlock() noexcept {
   const Status ended = end();
   is_locked_ = false;
-  const Status status = table_.node().unlock(address_, kBucketBytes);
+  Status status = table_.node().unlock(address_, kBucketBytes);
+  if (status.ok()) status = table_.node().give_back(address_, kBucketBytes);
   return ended.ok() ? status : ended;
 }
 

@@ -11,6 +11,7 @@ using hash::Table;
 
 namespace {
 
+constexpr int kPatienceMs = 30'000;  // with the node that makes a named map
 constexpr Status kKeyTooLong(Errc::kInvalidArgument, "the key is longer than keys may be");
 
 constexpr Table::Needs kMayInsert{.value = false, .may_insert = true};
@@ -24,11 +25,19 @@ std::string root_name(std::string_view name) {
   return "hash/" + std::string(name);
 }
 
+/// Node 0 makes it, once, however often it is opened there.
 std::unique_ptr<Table> open_named(Node& node, std::string_view name, const HashMapOptions& options) {
-  if (node.id() != 0) return std::make_unique<Table>(node, node.lookup(root_name(name)).value());
+  const std::string root = root_name(name);
+  const Result<GlobalAddress> there = node.lookup(root, std::chrono::milliseconds(node.id() == 0 ? 0 : kPatienceMs));
+  if (there.ok() || node.id() != 0) return std::make_unique<Table>(node, there.value());
   auto table = std::make_unique<Table>(node, options);
-  node.publish(root_name(name), table->directory().root_address()).or_throw();
-  return table;
+  const Status published = node.publish(root, table->directory().root_address());
+  if (published.code() != Errc::kAlreadyExists) {
+    published.or_throw();
+    return table;
+  }
+  table->directory().destroy().or_throw();  // another thread was quicker
+  return std::make_unique<Table>(node, node.lookup(root).value());
 }
 
 /// All of the text is the number: no blanks, no plus, no zero before other digits.

@@ -39,7 +39,7 @@ const char* explain(Errc code) noexcept {
 /// fetched ahead says nothing of the kind.
 void found_here(Line& line) noexcept {
   const std::uint8_t lives = (line.lives & Line::kFetchedAhead) != 0 ? 0 : kLivesOfUsedAgain;
-  line.lives = std::uint8_t((line.lives & Line::kContested) | lives);
+  line.lives = std::uint8_t((line.lives & Line::kDemand) | lives);
 }
 
 /// One line's part of a range.
@@ -160,7 +160,7 @@ bool Runtime::fetch_ahead(GlobalAddress line) {
   if ((lines_->larger_at(line) & detail::kLargerClosed) != 0) return false;
   const LineRef ref = lines_->ref(line);
   if (!slots_->has_run(ref.larger) || !protocol_.read_ahead(ref)) return false;
-  ref.line->lives = std::uint8_t((ref.line->lives & Line::kContested) | Line::kFetchedAhead | 1);  // not before its use
+  ref.line->lives = std::uint8_t((ref.line->lives & Line::kDemand) | Line::kFetchedAhead | 1);  // not before its use
   counters_->read_ahead_lines.add();
   return true;
 }

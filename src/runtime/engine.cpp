@@ -415,6 +415,9 @@ void Runtime::note_demand(const LineRef& ref, const wire::Message& message) {
   const bool refused = sent && message.kind == Kind::kRefused;
   const bool written = sent && message.kind == Kind::kWritten;
   if (taken || refused) ref.line->lives |= Line::kContested;
+  const bool wanted = message.kind == Kind::kInvalidate || message.kind == Kind::kForwardExclusive ||
+                      message.kind == Kind::kForwardShared;
+  if (wanted && !ref.is_home()) ref.line->lives |= Line::kWanted;
   if (refused || written) --answers_due_[ref.home()];
   if (written && (message.flags & wire::kInUse) != 0) ref.line->visits.store(0, std::memory_order_relaxed);
 }

@@ -11,7 +11,8 @@ using coherence::Protocol;
 using detail::Line;
 
 namespace {
-constexpr std::uint32_t kEvictBatch = 64;  // one barrier for so many
+constexpr std::uint32_t kEvictBatch = 64;       // one barrier for so many
+constexpr std::uint32_t kGivenBackToKeep = 16;  // lines that go home for one that stays
 }
 
 /// Off the hit path, and not before it is needed: when less than a part of the cache is free, what was not used of late
@@ -45,7 +46,7 @@ bool Runtime::take_slot(const LineRef& ref) {
     return false;
   }
   ref.line->slot = slot + 1;
-  ref.line->lives &= Line::kContested;
+  ref.line->lives &= Line::kDemand;
   ref.line->visits.store(0, std::memory_order_relaxed);
   mark_here(ref);
   ref.hot.set_bytes(ref.address, segment_.cache() + std::uint64_t(slot) * options_.line_bytes);
@@ -150,6 +151,33 @@ std::uint32_t Runtime::evict_some(std::uint32_t wanted, unsigned order, bool pre
   }
   evicting_ = false;
   return started;
+}
+
+/// What others kept asking for when this node had it is nearer to all of them at home: there it is read in place, and
+/// had by one message there and one back. Every now and then a line stays, to see whether anybody comes for it still.
+Status Runtime::give_back(GlobalAddress address, std::uint64_t bytes) {
+  if (const Status status = check_range(address, bytes); !status.ok()) return status;
+  if (bytes == 0 || address.node() == self_ || is_dead(address.node())) return {};
+  const std::uint64_t line = line_bytes_at(address);
+  const std::uint64_t end = std::min(address.bits() + bytes, (address.bits() & ~(line - 1)) + kEvictBatch * line);
+  base::MutexLock lock(mutex_);
+  for (std::uint64_t at = address.bits() & ~(line - 1); at < end; at += line) {
+    const LineRef ref = lines_->ref(GlobalAddress(at));
+    const bool locked = !coherence::lock_fits(ref.line->lock.load(std::memory_order_relaxed), true);
+    if ((ref.line->lives & Line::kWanted) == 0 || ref.line->slot == 0 || locked || ref.line->cold != 0) continue;
+    if (!Protocol::is_quiet(ref)) continue;
+    if (++given_back_ % kGivenBackToKeep == 0) {
+      ref.line->lives &= std::uint8_t(~Line::kWanted);
+      continue;
+    }
+    ref.hot.set_access(0);
+    quiesce_all({&ref, 1});
+    ref.line->use = Line::kUnused;
+    const bool dirty = ref.state() != coherence::CacheState::kShared;
+    if (protocol_.evict(ref)) (dirty ? counters_->evictions_dirty : counters_->evictions_clean).add();
+  }
+  flush();
+  return {};
 }
 
 /// Is there nothing to wait for, because locks hold every run of slots of this order, or a part of each? A look at all

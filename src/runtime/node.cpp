@@ -45,6 +45,10 @@ Status Node::release(GlobalAddress address) noexcept {
   return runtime_->release(address);
 }
 
+Status Node::give_back(GlobalAddress address, std::uint64_t bytes) noexcept {
+  return runtime_->give_back(address, bytes);
+}
+
 std::uint32_t Node::largest_line_bytes() const noexcept {
   return runtime_->largest_line_bytes();
 }

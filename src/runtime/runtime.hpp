@@ -72,6 +72,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   Result<GlobalAddress> allocate(std::uint64_t bytes, const Placement& placement);
   Status free(GlobalAddress address);
   Status release(GlobalAddress address);
+  Status give_back(GlobalAddress address, std::uint64_t bytes);
   // regions.cpp
   [[nodiscard]] std::uint32_t largest_line_bytes() const noexcept;
   Result<GlobalAddress> allocate_region(std::uint64_t bytes);
@@ -307,6 +308,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   std::uint32_t fruitless_ ATOLL_GUARDED_BY(mutex_) = 0;              // searches for a slot in a row that found none
   std::unordered_map<std::uint64_t, Call*> calls_ ATOLL_GUARDED_BY(mutex_);
   std::uint64_t next_call_ ATOLL_GUARDED_BY(mutex_) = 1;
+  std::uint32_t given_back_ ATOLL_GUARDED_BY(mutex_) = 0;
   coherence::ElementLocks element_locks_ ATOLL_GUARDED_BY(mutex_){*this};                   // of this node's elements
   std::unordered_map<std::uint64_t, ElementCall*> element_calls_ ATOLL_GUARDED_BY(mutex_);  // by ticket
   std::map<std::string, AtomicFunction, std::less<>> functions_ ATOLL_GUARDED_BY(mutex_);

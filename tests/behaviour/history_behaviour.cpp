@@ -194,7 +194,7 @@ TEST_P(Maps, AreLinearizable) {
   // Or nothing was tried.
   EXPECT_GT(report.operations + steps.counted, 300u);
   EXPECT_GT(run.counted("misses"), 50u);
-  EXPECT_GT(run.counted("buckets"), 4 * 64u) << "the table did not grow";
+  EXPECT_GT(run.counted("splits"), 0u) << "the table did not grow";
 }
 
 INSTANTIATE_TEST_SUITE_P(

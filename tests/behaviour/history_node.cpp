@@ -92,6 +92,17 @@ void work(Node& node, const Field& field, HashMap* map, const Workload& workload
   }
 }
 
+/// A map whose buckets are so full that they are split from the first operations on.
+std::unique_ptr<HashMap> make_map(Node& node, std::uint64_t* buckets) {
+  auto map = std::make_unique<HashMap>(node, "history");
+  *buckets = map->stats().value().buckets;
+  node.barrier().or_throw();
+  for (std::uint64_t i = node.id(); i < *buckets * 27; i += node.count()) {
+    map->put("full:" + std::to_string(i), "x").status().or_throw();
+  }
+  return map;
+}
+
 int play(Node& node, const Arguments& given) {
   Workload workload;
   workload.seed = given.seed;
@@ -107,7 +118,8 @@ int play(Node& node, const Arguments& given) {
   // What a dead node had is lost. It leaves half of the lines alone, so that the others have something to go on with.
   if (given.kill_after > 0 && node.id() == kVictim && !given.accounts) field.lines.resize(field.lines.size() / 2);
   std::unique_ptr<HashMap> map;
-  if (given.map) map = std::make_unique<HashMap>(node, "history");
+  std::uint64_t buckets = 0;
+  if (given.map) map = make_map(node, &buckets);
   node.barrier().or_throw();
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < given.threads; ++i) {
@@ -128,8 +140,8 @@ int play(Node& node, const Arguments& given) {
   if (map != nullptr) {
     node.barrier().or_throw();
     const HashMapStats what = map->stats().value();
-    std::printf("pairs %llu buckets %llu\n", static_cast<unsigned long long>(what.pairs),
-                static_cast<unsigned long long>(what.buckets));
+    std::printf("pairs %llu splits %llu\n", static_cast<unsigned long long>(what.pairs),
+                static_cast<unsigned long long>(what.buckets - buckets));
     if (std::int64_t(what.pairs) != map->size().value()) throw Error("the map has not as many pairs as it says");
   }
   // Who has left this behind was not killed: what it holds locked it holds on purpose.

@@ -260,8 +260,10 @@ TEST(HashMap, OneNameIsOneMap) {
   cluster.in_parallel([&](NodeId node) {
     HashMap map(cluster[node], "shared");
     map.increment("visits").status().or_throw();
+    HashMap again(cluster[node], "shared");
+    EXPECT_EQ(again.address(), map.address());
     cluster[node].barrier().or_throw();
-    EXPECT_EQ(map.get("visits").value(), "3");
+    EXPECT_EQ(again.get("visits").value(), "3");
   });
 }
 
