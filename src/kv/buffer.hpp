@@ -48,6 +48,7 @@ class Buffer {
   }
   void commit(std::size_t bytes) noexcept { end_ += bytes; }
   void append(std::string_view text) {
+    if (text.empty()) return;
     std::memcpy(prepare(text.size()), text.data(), text.size());
     end_ += text.size();
   }

@@ -168,7 +168,8 @@ void EventLoop::take_added() {
 void EventLoop::on_event(Connection& connection, std::uint32_t events) {
   if (connection.gone) return;
   if ((events & (EPOLLERR | EPOLLHUP)) != 0 && (events & EPOLLIN) == 0) return close(connection);
-  if ((events & EPOLLIN) != 0) {
+  // One that has requests left is not read from: they are views of what has been read.
+  if ((events & EPOLLIN) != 0 && connection.progress == Session::Progress::kIdle) {
     pool_.lend(connection.session.in());
     if (!connection.receive(worker_.counts)) return close(connection);
     connection.last_request = now_;

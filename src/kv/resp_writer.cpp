@@ -52,7 +52,7 @@ void RespWriter::bulk(std::string_view bytes) {
   if (!fits(most)) return;
   char* const at = out_.prepare(most);
   std::size_t used = write_header(at, '$', std::int64_t(bytes.size()));
-  std::memcpy(at + used, bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(at + used, bytes.data(), bytes.size());
   used += bytes.size();
   std::memcpy(at + used, "\r\n", 2);
   out_.commit(used + 2);

@@ -31,6 +31,7 @@ class Session {
   /// use the bytes of `in`, which must stay until then.
   Progress advance(Batch& batch);
 
+  /// REQUIRES, to add to it: the last `advance` said kIdle.
   [[nodiscard]] Buffer& in() noexcept { return in_; }
   [[nodiscard]] Buffer& out() noexcept { return out_; }
   [[nodiscard]] RespWriter& reply() noexcept { return reply_; }
