@@ -54,6 +54,7 @@ bool take_word(std::string_view& line, std::string& out) {
 }  // namespace
 
 RespParser::Outcome RespParser::parse(char* data, std::size_t size, const ParserLimits& limits) {
+  if (!error_.empty()) return Outcome::kError;
   if (data != data_) {  // the bytes have moved
     if (data_ != nullptr && expected_ >= 0) {
       for (std::string_view& argument : arguments_) argument = {data + (argument.data() - data_), argument.size()};

@@ -21,7 +21,8 @@ struct ParserLimits {
 /// Takes one request at a time from the front of what a client sent. Trusts nothing in it.
 ///
 /// Use: `parse` whenever there are more bytes, until it does not say kMore; always with all bytes from the beginning of
-/// the request on. They may have moved in between. After kRequest: `next`, when the request has been dealt with.
+/// the request on. They may have moved in between. After kRequest: `next`, when the request has been dealt with. After
+/// kError it says nothing else any more.
 ///
 /// Thread-safety: none.
 class RespParser {

@@ -138,7 +138,8 @@ void run(const std::uint8_t* data, std::size_t size) {
   for (std::string_view left = answers; !left.empty(); ++answered) ATOLL_FUZZ_CHECK(take_answer(left));
   std::size_t asked = 0;
   for (const auto& request : requests) asked += request.empty() ? 0 : 1;
-  ATOLL_FUZZ_CHECK(session.closing() ? answered <= asked : answered == asked);
+  // One that is cut is told why, perhaps about a request that is not complete: a stranger may send less than others.
+  ATOLL_FUZZ_CHECK(session.closing() ? answered <= asked + 1 : answered == asked);
 }
 
 }  // namespace

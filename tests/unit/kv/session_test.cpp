@@ -95,6 +95,12 @@ TEST_F(SessionTest, ReceiveWhatIsNoRequestExpectAnErrorAndTheEnd) {
   EXPECT_EQ(client_.receive("PING\r\n"), "");
 }
 
+TEST_F(SessionTest, ReceiveWhatIsNoRequestBehindABatchExpectBothAnswers) {
+  EXPECT_EQ(client_.receive("*2\r\n$3\r\nGET\r\n$1\r\na\r\n\"\n"),
+            "$-1\r\n-ERR Protocol error: unbalanced quotes in request\r\n");
+  EXPECT_TRUE(client_.session().closing());
+}
+
 TEST_F(SessionTest, ReceiveUnknownOrIncompleteCommandsExpectWhatRedisSays) {
   EXPECT_EQ(client_.say("foo bar 'b c'"), "-ERR unknown command 'foo', with args beginning with: 'bar' 'b c' \r\n");
   EXPECT_EQ(client_.say("get"), "-ERR wrong number of arguments for 'get' command\r\n");
