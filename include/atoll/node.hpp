@@ -117,7 +117,8 @@ class Node {
     return free(p.address());
   }
 
-  /// As `free`, without waiting for the node that has the memory: whether an allocation starts there is not told then.
+  /// As `free`, without waiting for the node that has the memory, which is told with whatever goes out next. Whether an
+  /// allocation starts there is not known then.
   Status release(GlobalAddress address) noexcept;
 
   // ---- regions: memory whose lines are larger than the heap's ----
@@ -173,7 +174,7 @@ class Node {
   }
 
   /// Lines that this node will not need for a while, by all it knows: those that other nodes keep asking for go home at
-  /// once, where they are nearer to all. A hint: what nobody asks for stays.
+  /// once, where they are nearer to all. A hint: what nobody asks for stays. It also sends what `release` left to send.
   Status give_back(GlobalAddress address, std::uint64_t bytes) noexcept;
 
   // ---- atomics: sequentially consistent, `address` aligned to the type; a full fence ----

@@ -183,7 +183,11 @@ Result<Spot> LockedBucket::locate_in_chain(const Key& key, std::string* pair) no
 }
 
 Status LockedBucket::put_entry(const Spot& spot, const Entry& entry) noexcept {
-  return table_.node().write(spot.bucket + entry_at(spot.index), entry);
+  // Word by word, which is quicker: nobody reads it before the change has ended.
+  Node& node = table_.node();
+  const GlobalAddress at = spot.bucket + entry_at(spot.index);
+  if (const Status status = node.write(at, entry.address); !status.ok()) return status;
+  return node.write(at + std::int64_t(offsetof(Entry, about)), entry.about);
 }
 
 /// A pair of this node that keeps its room is overwritten. Others move here, where they are written.

@@ -82,6 +82,7 @@ Status LockedStep::unlock() noexcept {
   }
   for (const Range& range : locked_) {
     if (const Status status = table_.node().unlock(range.first, range.bytes); first.ok()) first = status;
+    if (const Status status = table_.node().give_back(range.first, range.bytes); first.ok()) first = status;
   }
   buckets_.clear();
   locked_.clear();

@@ -174,7 +174,7 @@ Status Runtime::free(GlobalAddress address) {
   return request.code == 0 ? Status() : Status(Errc(request.code), kWhat, address.node());
 }
 
-/// As free; what another node has to free it is told, and that is all.
+/// As free; what another node has to free it is told with the next message that goes out, and that is all.
 Status Runtime::release(GlobalAddress address) {
   if (!address || !lines_->contains(address, 1) || address.node() == self_) return free(address);
   if (const Status status = check_home(address); !status.ok()) return status;
@@ -184,7 +184,6 @@ Status Runtime::release(GlobalAddress address) {
   message.line = kNoAnswer;
   message.argument = address.bits();
   call_home(address.node(), message);
-  flush();
   return {};
 }
 

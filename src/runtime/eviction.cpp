@@ -12,8 +12,8 @@ using detail::Line;
 
 namespace {
 constexpr std::uint32_t kEvictBatch = 64;       // one barrier for so many
-constexpr std::uint32_t kGivenBackToKeep = 16;  // lines that go home for one that stays
-}
+constexpr std::uint32_t kGivenBackToKeep = 64;  // lines that go home for one that stays
+}  // namespace
 
 /// Off the hit path, and not before it is needed: when less than a part of the cache is free, what was not used of late
 /// goes, until a larger part is. A few at a time, with the misses that take the slots: a program that finds what it
@@ -157,11 +157,12 @@ std::uint32_t Runtime::evict_some(std::uint32_t wanted, unsigned order, bool pre
 /// had by one message there and one back. Every now and then a line stays, to see whether anybody comes for it still.
 Status Runtime::give_back(GlobalAddress address, std::uint64_t bytes) {
   if (const Status status = check_range(address, bytes); !status.ok()) return status;
-  if (bytes == 0 || address.node() == self_ || is_dead(address.node())) return {};
   const std::uint64_t line = line_bytes_at(address);
-  const std::uint64_t end = std::min(address.bits() + bytes, (address.bits() & ~(line - 1)) + kEvictBatch * line);
+  const bool here = bytes == 0 || address.node() == self_ || is_dead(address.node());
+  std::uint64_t at = address.bits() & ~(line - 1);
+  const std::uint64_t end = here ? at : std::min(address.bits() + bytes, at + kEvictBatch * line);
   base::MutexLock lock(mutex_);
-  for (std::uint64_t at = address.bits() & ~(line - 1); at < end; at += line) {
+  for (; at < end; at += line) {
     const LineRef ref = lines_->ref(GlobalAddress(at));
     const bool locked = !coherence::lock_fits(ref.line->lock.load(std::memory_order_relaxed), true);
     if ((ref.line->lives & Line::kWanted) == 0 || ref.line->slot == 0 || locked || ref.line->cold != 0) continue;
@@ -171,7 +172,7 @@ Status Runtime::give_back(GlobalAddress address, std::uint64_t bytes) {
       continue;
     }
     ref.hot.set_access(0);
-    quiesce_all({&ref, 1});
+    quiesce(ref);
     ref.line->use = Line::kUnused;
     const bool dirty = ref.state() != coherence::CacheState::kShared;
     if (protocol_.evict(ref)) (dirty ? counters_->evictions_dirty : counters_->evictions_clean).add();

@@ -81,10 +81,10 @@ struct alignas(32) Line {
   std::atomic<std::uint8_t> operation{0};  // the operator, as long as it is operated or asked for that
 
   enum Lives : std::uint8_t {
-    kLives = 31,                         // the number
-    kWanted = 32,                        // others asked for it when this node had it
-    kContested = 64,                     // to write, and not the home; or when it wrote: the next write asks for the line
-    kFetchedAhead = 128,                 // nobody has come for it yet
+    kLives = 31,          // the number
+    kWanted = 32,         // others asked for it when this node had it
+    kContested = 64,      // to write, and not the home; or when it wrote: the next write asks for the line
+    kFetchedAhead = 128,  // nobody has come for it yet
     kDemand = int(kWanted) | kContested  // what is known of others
   };
   enum Use : std::uint8_t { kUnused, kRead, kWritten };  // in the order of what it takes to end it
