@@ -92,8 +92,10 @@ class HashMap {
   // ---- many keys: their misses are under way together ----
 
   using Found = std::function<void(std::size_t index, std::optional<std::string_view> value)>;
-  /// Calls `found` for each key in order, with values that were there at one moment, all of them.
+  /// Calls `found` for each key in order; each is a step of its own. `found` must not call into the map.
   Status get_many(std::span<const std::string_view> keys, const Found& found) const noexcept;
+  /// The same with values that were there at one moment, all of them.
+  Status get_together(std::span<const std::string_view> keys, const Found& found) const noexcept;
   using KeyValue = std::pair<std::string_view, std::string_view>;
   /// Puts them in order, each as a step of its own. How many were new; on an error, those before the one that failed
   /// have been put.

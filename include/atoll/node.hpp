@@ -117,8 +117,8 @@ class Node {
     return free(p.address());
   }
 
-  /// As `free`, without waiting for the node that has the memory, which is told with whatever goes out next. Whether an
-  /// allocation starts there is not known then.
+  /// As `free`, without waiting for the node that has the memory: it is told of several blocks at once, when they are
+  /// eight, at the next allocate or free there, or at a barrier. Whether an allocation starts there is not known then.
   Status release(GlobalAddress address) noexcept;
 
   // ---- regions: memory whose lines are larger than the heap's ----
@@ -174,7 +174,7 @@ class Node {
   }
 
   /// Lines that this node will not need for a while, by all it knows: those that other nodes keep asking for go home at
-  /// once, where they are nearer to all. A hint: what nobody asks for stays. It also sends what `release` left to send.
+  /// once, where they are nearer to all. A hint: what nobody asks for stays.
   Status give_back(GlobalAddress address, std::uint64_t bytes) noexcept;
 
   // ---- atomics: sequentially consistent, `address` aligned to the type; a full fence ----

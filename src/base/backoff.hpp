@@ -12,8 +12,8 @@ namespace atoll::base {
 /// One wait: call `pause` between looks at what is waited for, until it says false; then sleep.
 ///
 /// It learns whether others want the CPU: a sched_yield that comes back at once says that nobody does, and then
-/// spinning costs nothing and notices sooner; one that takes long says that the machine is crowded, and then every step
-/// yields.
+/// spinning costs nothing and notices sooner; one that takes long says that the machine is crowded, and then nearly
+/// every step yields.
 ///
 /// Thread-safety: one thread's own.
 class Backoff {
@@ -39,7 +39,7 @@ class Backoff {
     now_ = host_.now();
     if (rounds_ <= kRounds) start_ = now_;  // the first look: a short wait never asks for the time
     if (crowded_) rounds_ = 2 * kRounds;
-    if (now_ - start_ < spin_) return true;
+    if (now_ - start_ < (crowded_ ? spin_ / kLessWhereCrowded : spin_)) return true;
     if (now_ - start_ >= yield_) return false;
     host_.yield();
     crowded_ = host_.now() - now_ > kLongYield;
@@ -49,6 +49,7 @@ class Backoff {
  private:
   static constexpr std::uint32_t kRounds = 256;
   static constexpr std::chrono::nanoseconds kLongYield{1000};
+  static constexpr int kLessWhereCrowded = 8;  // whom one waits for may need this processor
 
   Host& host_;
   std::chrono::nanoseconds spin_;

@@ -166,6 +166,10 @@ Status HashMap::get_many(std::span<const std::string_view> keys, const Found& fo
   return table_->get_many(keys, found);
 }
 
+Status HashMap::get_together(std::span<const std::string_view> keys, const Found& found) const noexcept {
+  return table_->get_together(keys, found);
+}
+
 Result<std::size_t> HashMap::put_many(std::span<const KeyValue> pairs) noexcept {
   return table_->put_many(pairs);
 }

@@ -143,6 +143,7 @@ class Table {
   /// What they do in HashMap.
   [[nodiscard]] Result<std::size_t> put_many(std::span<const HashMap::KeyValue> pairs) noexcept;
   [[nodiscard]] Status get_many(std::span<const std::string_view> keys, const HashMap::Found& found) noexcept;
+  [[nodiscard]] Status get_together(std::span<const std::string_view> keys, const HashMap::Found& found) noexcept;
   [[nodiscard]] Status together(std::span<const std::string_view> keys,
                                 const std::function<Status(HashMap::Step&)>& function) noexcept;
 
@@ -153,6 +154,8 @@ class Table {
 
  private:
   [[nodiscard]] Result<bool> read_part_unlocked(GlobalAddress bucket, Head head, Part& part) noexcept;
+
+  [[nodiscard]] Result<std::vector<Key>> ask_for(std::span<const std::string_view> keys) noexcept;
 
   enum class Seen : std::uint8_t { kFound, kAbsent, kChanged, kSplit };
   struct Look {

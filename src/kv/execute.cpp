@@ -40,6 +40,17 @@ void update_one(Worker& worker, const Command& command, Arguments arguments, Res
   reply_status(reply, done.status());
 }
 
+/// Without a lock, unless the keys keep changing.
+void read_several(Worker& worker, const Command& command, Arguments arguments, std::span<const std::string_view> keys,
+                  RespWriter& reply) {
+  ReadKeys read(worker);
+  const auto found = [&](std::size_t i, std::optional<std::string_view> stored) { read.add(keys[i], stored); };
+  const Status status = worker.service.map().get_together(keys, std::ref(found));
+  if (!status.ok()) return reply_status(reply, status);
+  call_handler(command, arguments, read, reply);
+  for (const std::string_view key : read.expired()) erase_expired(worker, key);
+}
+
 }  // namespace
 
 void add_keys(const Command& command, Arguments arguments, std::vector<std::string_view>& keys) {
@@ -68,6 +79,7 @@ void run_on_keys(Worker& worker, const Command& command, Arguments arguments, Re
   for (const std::string_view key : keys) {
     if (!check_key(key, reply)) return;
   }
+  if (!command.has(kWrites)) return read_several(worker, command, arguments, keys, reply);
   const std::size_t mark = reply.mark();
   const auto function = [&](HashMap::Step& step) {
     run_in_step(worker, step, command, arguments, reply);

@@ -36,12 +36,31 @@ bool Keys::erase(std::string_view key) {
   return status_.ok();
 }
 
+namespace {
+constexpr Status kOnlyReads(Errc::kInvalidArgument, "a command that only reads tried to write");
+}
+
 Status ReadKey::write(std::string_view, std::string_view, std::int64_t) {
-  return {Errc::kInvalidArgument, "a command that only reads tried to write"};
+  return kOnlyReads;
 }
 
 Status ReadKey::remove(std::string_view) {
   met_expired_ = true;
+  return {};
+}
+
+Result<std::optional<std::string_view>> ReadKeys::read(std::string_view key) {
+  const auto found = stored_.find(key);
+  if (found == stored_.end() || !found->second) return std::optional<std::string_view>();
+  return std::optional<std::string_view>(*found->second);
+}
+
+Status ReadKeys::write(std::string_view, std::string_view, std::int64_t) {
+  return kOnlyReads;
+}
+
+Status ReadKeys::remove(std::string_view key) {
+  expired_.push_back(key);
   return {};
 }
 

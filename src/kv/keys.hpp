@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
 #include "atoll/hash_map.hpp"
 #include "kv/service.hpp"
@@ -62,6 +64,24 @@ class ReadKey final : public Keys {
 
   std::optional<std::string_view> stored_;
   bool met_expired_ = false;
+};
+
+/// Several keys that are only read: what `HashMap::get_together` found.
+class ReadKeys final : public Keys {
+ public:
+  explicit ReadKeys(Worker& worker) noexcept : Keys(worker) {}
+  /// REQUIRES: the key's bytes stay where they are as long as this object.
+  void add(std::string_view key, std::optional<std::string_view> stored) { stored_.emplace(key, stored); }
+  /// Those that were there, but had expired.
+  [[nodiscard]] const std::vector<std::string_view>& expired() const noexcept { return expired_; }
+
+ private:
+  Result<std::optional<std::string_view>> read(std::string_view key) override;
+  Status write(std::string_view, std::string_view, std::int64_t) override;
+  Status remove(std::string_view key) override;
+
+  std::unordered_map<std::string_view, std::optional<std::string>> stored_;
+  std::vector<std::string_view> expired_;
 };
 
 /// One key within `HashMap::update`.

@@ -12,6 +12,7 @@ using wire::Kind;
 namespace {
 constexpr std::size_t kCodeAt = 0, kFreshAt = 1;  // in Message::slots of a reply
 constexpr std::uint64_t kNoAnswer = 0;            // the number of a call that nobody waits for
+constexpr std::uint64_t kFreeUnit = 16;           // blocks begin at multiples of it
 constexpr const char* kNoMemory = "no node that may be used has that much free memory in one piece";
 }  // namespace
 
@@ -24,6 +25,7 @@ Status Runtime::call(NodeId node, Kind kind, std::uint64_t argument, Call& call)
   std::uint64_t number = 0;
   {
     base::MutexLock lock(mutex_);
+    send_frees(node);
     number = next_call_++;
     calls_[number] = &call;
     wire::Message message;
@@ -49,8 +51,18 @@ void Runtime::call_home(NodeId to, wire::Message message) {
   fabric_->send(to, message);
 }
 
-/// Receive Allocate or Free: answer at once. A Free of number 0 wants no answer.
+/// Receive a Free of number 0: several blocks, and nobody wants an answer. What is no block is the sender's loss.
+void Runtime::handle_frees(const wire::Message& message, NodeId from) {
+  if (message.count > wire::kMaxRun) return cut_off(from, "more blocks to free than a message has");
+  for (std::uint8_t i = 0; i < message.count; ++i) {
+    if (allocator_->free(std::uint64_t(message.slots[i]) * kFreeUnit).ok()) counters_->frees.add();
+  }
+  counters_->memory_free_bytes.set(allocator_->free_bytes());
+}
+
+/// Receive Allocate or Free: answer at once.
 void Runtime::handle_call(const wire::Message& message, NodeId from) {
+  if (message.kind == Kind::kFree && message.line == kNoAnswer) return handle_frees(message, from);
   wire::Message reply;
   reply.line = message.line;
   if (message.kind == Kind::kAllocate) {
@@ -68,7 +80,7 @@ void Runtime::handle_call(const wire::Message& message, NodeId from) {
     if (status.ok()) counters_->frees.add();
   }
   counters_->memory_free_bytes.set(allocator_->free_bytes());
-  if (message.kind == Kind::kAllocate || message.line != kNoAnswer) call_home(from, reply);
+  call_home(from, reply);
 }
 
 /// Receive AllocateReply or FreeReply: hand it to the thread that asked. One that has given up is not there any more.
@@ -174,17 +186,26 @@ Status Runtime::free(GlobalAddress address) {
   return request.code == 0 ? Status() : Status(Errc(request.code), kWhat, address.node());
 }
 
-/// As free; what another node has to free it is told with the next message that goes out, and that is all.
+/// As free; another node is told of several blocks at once, and not waited for.
 Status Runtime::release(GlobalAddress address) {
-  if (!address || !lines_->contains(address, 1) || address.node() == self_) return free(address);
+  const bool small = address.offset() / kFreeUnit <= UINT32_MAX && address.offset() % kFreeUnit == 0;
+  if (!address || !lines_->contains(address, 1) || address.node() == self_ || !small) return free(address);
   if (const Status status = check_home(address); !status.ok()) return status;
   base::MutexLock lock(mutex_);
-  wire::Message message;
+  frees_.resize(nodes_);
+  wire::Message& told = frees_[address.node()];
+  told.slots[told.count++] = std::uint32_t(address.offset() / kFreeUnit);
+  if (told.count == wire::kMaxRun) send_frees(address.node());
+  return {};
+}
+
+/// Tells a node of the blocks that it has to free. It goes out with the next flush.
+void Runtime::send_frees(NodeId to) {
+  if (frees_.empty() || frees_[to].count == 0) return;
+  wire::Message message = std::exchange(frees_[to], {});
   message.kind = Kind::kFree;
   message.line = kNoAnswer;
-  message.argument = address.bits();
-  call_home(address.node(), message);
-  return {};
+  if (!is_dead(to)) call_home(to, message);
 }
 
 // ---- the barrier: everyone tells node 0, node 0 tells everyone ----
@@ -221,6 +242,10 @@ void Runtime::handle_barrier(const wire::Message& message, NodeId from) {
 
 Status Runtime::barrier(std::chrono::milliseconds timeout) {
   if (const Status status = fence(); !status.ok()) return status;
+  {
+    base::MutexLock lock(mutex_);
+    for (NodeId node = 0; node < nodes_; ++node) send_frees(node);
+  }
   if (nodes_ == 1) return {};
   std::uint64_t round = 0;
   {

@@ -261,6 +261,8 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   };
   Result<GlobalAddress> allocate_on(NodeId node, std::uint64_t bytes, bool* fresh);
   Status call(NodeId node, wire::Kind kind, std::uint64_t argument, Call& call);
+  void handle_frees(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
+  void send_frees(NodeId to) ATOLL_REQUIRES(mutex_);
   void handle_call(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
   void handle_reply(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
   void handle_barrier(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
@@ -309,6 +311,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   std::unordered_map<std::uint64_t, Call*> calls_ ATOLL_GUARDED_BY(mutex_);
   std::uint64_t next_call_ ATOLL_GUARDED_BY(mutex_) = 1;
   std::uint32_t given_back_ ATOLL_GUARDED_BY(mutex_) = 0;
+  std::vector<wire::Message> frees_ ATOLL_GUARDED_BY(mutex_);  // of each node: blocks that it is not told of yet
   coherence::ElementLocks element_locks_ ATOLL_GUARDED_BY(mutex_){*this};                   // of this node's elements
   std::unordered_map<std::uint64_t, ElementCall*> element_calls_ ATOLL_GUARDED_BY(mutex_);  // by ticket
   std::map<std::string, AtomicFunction, std::less<>> functions_ ATOLL_GUARDED_BY(mutex_);

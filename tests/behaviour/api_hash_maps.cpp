@@ -85,7 +85,7 @@ TEST_F(HashMaps, AStepIsSeenWholeByAll) {
                  })
         .or_throw();
     std::string seen[2];
-    map.get_many(keys, [&](std::size_t k, auto value) { seen[k] = value.value_or("none"); }).or_throw();
+    map.get_together(keys, [&](std::size_t k, auto value) { seen[k] = value.value_or("none"); }).or_throw();
     EXPECT_EQ(seen[0], seen[1]);
   }
   meet();

@@ -241,7 +241,7 @@ class MapStepClient {
     const std::vector<std::string_view> keys(names.begin(), names.end());
     log_.begin();
     if (random_.chance(0.4)) {
-      map_.get_many(keys, [&](std::size_t i, auto value) { log_.note(numbers[i], map_number(value), false); })
+      map_.get_together(keys, [&](std::size_t i, auto value) { log_.note(numbers[i], map_number(value), false); })
           .or_throw();
     } else if (workload_.mistake == Mistake::kNoLocks) {
       for (std::size_t i = 0; i < keys.size(); ++i) {

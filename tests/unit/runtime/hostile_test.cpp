@@ -148,7 +148,7 @@ TEST(Hostile, WhoAsksAndDoesNotListenIsCutOff) {
     ask.kind = kind;
     ask.count = 1;
     ask.from = ask.requester = 1;
-    ask.line = kind == Kind::kFree ? 0 : line.bits() / 512 * 512;
+    ask.line = kind == Kind::kFree ? 7 : line.bits() / 512 * 512;  // a Free of number 0 wants no answer
     ask.argument = kind == Kind::kFree ? 1 : wire::pack({0, 8});
     for (int i = 0; i < 100'000 && attack.send(ask); ++i) {
       if (kind == Kind::kElementLock) ++ask.argument;  // each is granted, up to as many as it may have
@@ -157,6 +157,24 @@ TEST(Hostile, WhoAsksAndDoesNotListenIsCutOff) {
     EXPECT_TRUE(attack.node().unlock(line, 8).ok());
     EXPECT_TRUE(attack.node().allocate(8, Placement::local()).ok());
   }
+}
+
+/// Blocks that are none, and more of them than a message has.
+TEST(Hostile, FreesThatWantNoAnswerDoNoHarm) {
+  Attack attack;
+  const GlobalAddress mine = attack.node().allocate(64, Placement::local()).value();
+  wire::Message free;
+  free.epoch = 1;
+  free.kind = Kind::kFree;
+  free.from = free.requester = 1;
+  free.count = wire::kMaxRun;
+  for (std::uint32_t i = 0; i < wire::kMaxRun; ++i) free.slots[i] = 0xffff'fff0u + i;
+  ASSERT_TRUE(attack.send(free));
+  EXPECT_TRUE(attack.node().write(mine, std::uint64_t{1}).ok());
+  free.count = wire::kMaxRun + 1;
+  ASSERT_TRUE(attack.send(free));
+  EXPECT_TRUE(attack.is_cut_off());
+  EXPECT_TRUE(attack.node().free(mine).ok());
 }
 
 /// Unlocks of what the peer has not locked change nothing; a ticket that is used twice cuts it off, and what it had
