@@ -97,8 +97,8 @@ class HashMap {
   /// The same with values that were there at one moment, all of them.
   Status get_together(std::span<const std::string_view> keys, const Found& found) const noexcept;
   using KeyValue = std::pair<std::string_view, std::string_view>;
-  /// Puts them in order, each as a step of its own. How many were new; on an error, those before the one that failed
-  /// have been put.
+  /// Puts them in order, each as a step of its own (which nobody sees if the same key follows). How many were new; on
+  /// an error, those before the one that failed have been put.
   Result<std::size_t> put_many(std::span<const KeyValue> pairs) noexcept;
 
   /// What happens to several keys in one step: nobody sees a part of it.

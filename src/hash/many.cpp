@@ -88,7 +88,8 @@ Status Table::get_together(std::span<const std::string_view> keys, const HashMap
   });
 }
 
-/// A bucket that follows itself stays locked.
+/// A bucket that follows itself stays locked. Of values that follow each other for the same key the last is written:
+/// the others were there for a moment that nobody can tell.
 Result<std::size_t> Table::put_many(std::span<const HashMap::KeyValue> pairs) noexcept {
   std::size_t added = 0;
   while (!pairs.empty()) {
@@ -108,6 +109,8 @@ Result<std::size_t> Table::put_many(std::span<const HashMap::KeyValue> pairs) no
     }
     std::optional<LockedBucket> locked;
     for (std::size_t i = 0; i < piece.size(); ++i) {
+      const bool is_replaced = i + 1 < piece.size() && piece[i + 1].first == piece[i].first;
+      if (is_replaced && piece[i].second.size() <= HashMap::kMaxValueBytes) continue;
       const Result<bool> is_new = put(hashed[i], piece[i].second, locked);
       if (!is_new.ok()) return is_new.status();
       added += *is_new ? 1 : 0;

@@ -198,6 +198,11 @@ TEST(HashMap, ManyAtOnce) {
   pairs.emplace_back(keys[0], "last");
   EXPECT_EQ(map.put_many(pairs).value(), 500u);
   EXPECT_EQ(map.put_many({}).value(), 0u);
+  const std::vector<HashMap::KeyValue> same{
+      {"same", "1"}, {"same", "22"}, {"other", "3"}, {"same", "4"}, {"same", "55"}};
+  EXPECT_EQ(map.put_many(same).value(), 2u);
+  EXPECT_EQ(other.get("same").value(), "55");
+  EXPECT_TRUE(map.erase("same").value() && map.erase("other").value());
   std::vector<std::string_view> asked(keys.begin(), keys.end());
   asked.push_back("nobody");
   std::size_t next = 0;
