@@ -11,11 +11,6 @@ namespace {
 /// A split that leaves a bucket fewer than this is no help: the hashes are alike.
 constexpr std::size_t kLeastShare = 4;
 
-template <typename T>
-Status read_into(Node& node, GlobalAddress at, T& value) noexcept {
-  return node.read_words(at, std::as_writable_bytes(std::span(&value, 1)));
-}
-
 /// A pair's bytes, put together; on the stack, if there are not many.
 class PairBytes {
  public:

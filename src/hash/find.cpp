@@ -15,11 +15,6 @@ namespace {
 constexpr unsigned kPatience = 32;       // looks in vain, by others' changes, before a lock is taken
 constexpr unsigned kMaxChain = 1 << 20;  // longer is a sign of memory that was reused under the reader
 
-template <typename T>
-Status read_into(Node& node, GlobalAddress at, T& value) noexcept {
-  return node.read_words(at, std::as_writable_bytes(std::span(&value, 1)));
-}
-
 }  // namespace
 
 Key Table::key(std::string_view bytes) const noexcept {

@@ -195,6 +195,12 @@ Result<Change> Table::change(const Key& key, const Needs& needs, Decide&& decide
   return change;
 }
 
+/// A part of a bucket, for those who validate it or hold its lock.
+template <typename T>
+[[nodiscard]] Status read_into(Node& node, GlobalAddress at, T& value) noexcept {
+  return node.read_words(at, std::as_writable_bytes(std::span(&value, 1)));
+}
+
 /// The group of a bucket that a hash names; 0 in `address` where there is no entry.
 [[nodiscard]] Result<Group> read_group(Node& node, GlobalAddress bucket, std::uint64_t hash) noexcept;
 

@@ -31,7 +31,7 @@ Result<bool> Table::read_part_unlocked(GlobalAddress bucket, Head head, Part& pa
   part.overflow_buckets = 0;
   while (bucket) {
     Bucket copy;
-    Status status = node_.read_words(bucket, std::as_writable_bytes(std::span(&copy, 1)));
+    Status status = read_into(node_, bucket, copy);
     Result<bool> current = is_current(version);
     if (!current.ok() || !*current) return current;
     if (!status.ok()) return status;

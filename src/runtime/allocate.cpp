@@ -195,11 +195,13 @@ Status Runtime::release(GlobalAddress address) {
   frees_.resize(nodes_);
   wire::Message& told = frees_[address.node()];
   told.slots[told.count++] = std::uint32_t(address.offset() / kFreeUnit);
-  if (told.count == wire::kMaxRun) send_frees(address.node());
+  if (told.count < wire::kMaxRun) return {};
+  send_frees(address.node());
+  flush();
   return {};
 }
 
-/// Tells a node of the blocks that it has to free. It goes out with the next flush.
+/// Tells a node of the blocks that it has to free. The caller flushes.
 void Runtime::send_frees(NodeId to) {
   if (frees_.empty() || frees_[to].count == 0) return;
   wire::Message message = std::exchange(frees_[to], {});

@@ -157,10 +157,10 @@ std::uint32_t Runtime::evict_some(std::uint32_t wanted, unsigned order, bool pre
 /// had by one message there and one back. Every now and then a line stays, to see whether anybody comes for it still.
 Status Runtime::give_back(GlobalAddress address, std::uint64_t bytes) {
   if (const Status status = check_range(address, bytes); !status.ok()) return status;
+  if (bytes == 0 || address.node() == self_ || is_dead(address.node())) return {};
   const std::uint64_t line = line_bytes_at(address);
-  const bool here = bytes == 0 || address.node() == self_ || is_dead(address.node());
   std::uint64_t at = address.bits() & ~(line - 1);
-  const std::uint64_t end = here ? at : std::min(address.bits() + bytes, at + kEvictBatch * line);
+  const std::uint64_t end = std::min(address.bits() + bytes, at + kEvictBatch * line);
   base::MutexLock lock(mutex_);
   for (; at < end; at += line) {
     const LineRef ref = lines_->ref(GlobalAddress(at));

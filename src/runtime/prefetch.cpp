@@ -19,10 +19,18 @@ Status Runtime::prefetch(GlobalAddress address, std::uint64_t bytes, LockMode mo
   const std::uint64_t end = address.bits() + bytes;
   if (mode == LockMode::kWrite) {
     prefetch_to_write(first, end, line);
-  } else if (address.node() != self_) {
+  } else if (address.node() != self_ && !are_here(first, end, line)) {
     prefetch_to_read(first, end, line);
   }
   return {};
+}
+
+/// Without the engine's lock, so that a hint costs little where there is nothing to do.
+bool Runtime::are_here(std::uint64_t at, std::uint64_t end, std::uint64_t line) const noexcept {
+  for (; at < end; at += line) {
+    if (!detail::find_line(lines_->table(), at)->here.load(std::memory_order_relaxed)) return false;
+  }
+  return true;
 }
 
 void Runtime::prefetch_to_read(std::uint64_t at, std::uint64_t end, std::uint64_t line) {

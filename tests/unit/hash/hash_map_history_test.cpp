@@ -39,13 +39,19 @@ Workload workload_of(std::uint64_t seed, Mistake mistake = Mistake::kNone) {
   return workload;
 }
 
+/// A handle of the map for each node.
+std::vector<std::unique_ptr<HashMap>> on_all(LocalCluster& cluster, const HashMap& map) {
+  std::vector<std::unique_ptr<HashMap>> maps;
+  for (NodeId node = 0; node < cluster.count(); ++node) {
+    maps.push_back(std::make_unique<HashMap>(cluster[node], map.address()));
+  }
+  return maps;
+}
+
 std::vector<verify::Operation> operations_of(LocalCluster& cluster, const Workload& workload, int threads,
                                              int operations, std::uint64_t max_buckets, HashMapStats* stats) {
   HashMap first(cluster[0], {.max_buckets = max_buckets, .seed = workload.seed + 1});
-  std::vector<std::unique_ptr<HashMap>> maps;
-  for (NodeId node = 0; node < cluster.count(); ++node) {
-    maps.push_back(std::make_unique<HashMap>(cluster[node], first.address()));
-  }
+  const auto maps = on_all(cluster, first);
   std::vector<std::vector<OperationSlot>> slots;
   for (int i = 0; i < cluster.count() * threads; ++i) slots.emplace_back(std::size_t(operations));
   in_workers(cluster, threads, [&](Node& node, int worker) {
@@ -63,10 +69,7 @@ std::vector<verify::Operation> operations_of(LocalCluster& cluster, const Worklo
 
 std::vector<verify::Transaction> steps_of(LocalCluster& cluster, const Workload& workload, int threads, int steps) {
   HashMap first(cluster[0]);
-  std::vector<std::unique_ptr<HashMap>> maps;
-  for (NodeId node = 0; node < cluster.count(); ++node) {
-    maps.push_back(std::make_unique<HashMap>(cluster[node], first.address()));
-  }
+  const auto maps = on_all(cluster, first);
   std::vector<std::vector<TransactionSlot>> slots;
   for (int i = 0; i < cluster.count() * threads; ++i) slots.emplace_back(std::size_t(steps));
   in_workers(cluster, threads, [&](Node& node, int worker) {
