@@ -188,6 +188,14 @@ class Node {
   template <AtomicWord T>
   Result<T> compare_exchange(global_ptr<T> p, std::type_identity_t<T> expected,
                              std::type_identity_t<T> desired) noexcept;
+  /// If the word at `guard` is `expected`, it becomes `desired`, and up to 16 bytes are written at `address`, in the
+  /// same line; true. All in one step, as under a write lock of the line, but where the line is at home, unlocked, it
+  /// costs one message there and one back, and no line moves. Who reads without a lock (read_words) can tell by the
+  /// guard whether what it read is of one moment: while the bytes are written it is the complement of `expected`.
+  /// At the same time guard and bytes may be changed by write_if, the guard by compare_exchange, and both under a lock,
+  /// not otherwise. kWouldDeadlock under a lock of one's own; kInDoubt when the home died before it answered.
+  Result<bool> write_if(global_ptr<std::uint64_t> guard, std::uint64_t expected, std::uint64_t desired,
+                        GlobalAddress address, std::span<const std::byte> bytes) noexcept;
   /// Registers a function for `atomic`; register it under the same name on every node that calls it.
   Status register_atomic(std::string_view name, AtomicFunction function);
   /// Runs the named function on [address, address + size), which must lie within one line, with nobody

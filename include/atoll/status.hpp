@@ -30,6 +30,7 @@ enum class Errc : std::uint8_t {
   kRefused,          // a try-lock that somebody else's lock excludes
   kDeadline,         // the time given was over
   kNodeDied,         // a node that the call needed is gone
+  kInDoubt,          // a node died before it could say whether it has done what it was asked for
   kClusterDown,      // the cluster is being taken down
   kNotFound,         // no such name
   kAlreadyExists,    // the name is taken

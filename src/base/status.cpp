@@ -20,6 +20,7 @@ const char* to_string(Errc code) noexcept {
     case Errc::kRefused: return "refused";
     case Errc::kDeadline: return "deadline passed";
     case Errc::kNodeDied: return "node died";
+    case Errc::kInDoubt: return "in doubt";
     case Errc::kClusterDown: return "cluster down";
     case Errc::kNotFound: return "not found";
     case Errc::kAlreadyExists: return "already exists";

@@ -47,7 +47,8 @@ Status status_of(Errc code) noexcept {
     case Errc::kNotHeld:
     case Errc::kWouldDeadlock:
     case Errc::kRefused:
-    case Errc::kNodeDied: return {code};
+    case Errc::kNodeDied:
+    case Errc::kInDoubt: return {code};
   }
   return {Errc::kClusterDown, "the master answers with an unknown code"};
 }

@@ -135,8 +135,8 @@ std::string_view to_string(ElementAction action) noexcept {
 }
 
 std::string_view to_string(OpKind kind) noexcept {
-  static constexpr std::array<std::string_view, 8> kNames = {
-      "read", "write", "atomic", "operate", "read_lock", "write_lock", "try_read_lock", "try_write_lock"};
+  static constexpr std::array<std::string_view, 9> kNames = {
+      "read", "write", "atomic", "operate", "write_away", "read_lock", "write_lock", "try_read_lock", "try_write_lock"};
   return name(kNames, kind);
 }
 

@@ -66,6 +66,7 @@ bool Protocol::others_wait(const LineRef& ref, const Cold& cold) const noexcept 
 
 void Protocol::submit(const LineRef& ref, Op& op) {
   if (is_try(op.kind)) return submit_try(ref, op);
+  if (op.kind == OpKind::kWriteAway) return submit_away(ref, op);
   const bool allowed = allows(ref, op);
   Cold* found = env_.find_cold(ref);
   if (!is_lock(op.kind)) {
@@ -78,11 +79,7 @@ void Protocol::submit(const LineRef& ref, Op& op) {
       env_.complete(ref, op, Errc::kOk);
       return;
     }
-    if (op.may_leave && found == nullptr && !ref.is_home() && ref.state() == CacheState::kInvalid) {
-      env_.cold(ref).away = &op;
-      after(ref, step(ref, CacheEvent::kWantWritten, Message{Kind::kWriteHome, false, env_.self(), env_.self(), 0}));
-      return;
-    }
+    if (op.may_leave && can_leave(ref)) return leave(ref, op);
     env_.cold(ref).memory.push(op);
     lower_access(ref, 0, false);  // nobody overtakes it by a hit, least of all its own thread
   } else {
@@ -99,6 +96,22 @@ void Protocol::submit(const LineRef& ref, Op& op) {
   }
   pursue(ref);
   settle(ref);
+}
+
+/// Is there nothing of the line here, nor under way? Only then may a write go to the home.
+bool Protocol::can_leave(const LineRef& ref) const noexcept {
+  return !ref.is_home() && ref.state() == CacheState::kInvalid && env_.find_cold(ref) == nullptr;
+}
+
+/// REQUIRES: can_leave.
+void Protocol::leave(const LineRef& ref, Op& op) {
+  env_.cold(ref).away = &op;
+  after(ref, step(ref, CacheEvent::kWantWritten, Message{Kind::kWriteHome, false, env_.self(), env_.self(), 0}));
+}
+
+void Protocol::submit_away(const LineRef& ref, Op& op) {
+  if (can_leave(ref)) return leave(ref, op);
+  env_.complete(ref, op, Errc::kRefused);
 }
 
 void Protocol::submit_try(const LineRef& ref, Op& op) {
@@ -294,6 +307,8 @@ void Protocol::end_write_away(const LineRef& ref, bool done) {
   op->may_leave = false;
   if (done || ATOLL_FAULT(refused_write_dropped)) {
     env_.complete(ref, *op, Errc::kOk);
+  } else if (op->kind == OpKind::kWriteAway) {
+    env_.complete(ref, *op, Errc::kRefused);
   } else {
     cold->memory.push_front(*op);
   }

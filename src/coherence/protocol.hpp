@@ -71,6 +71,9 @@ class Protocol {
 
   // protocol.cpp: the queues of this node's threads
   void submit_try(const LineRef& ref, Op& op);
+  void submit_away(const LineRef& ref, Op& op);
+  [[nodiscard]] bool can_leave(const LineRef& ref) const noexcept;
+  void leave(const LineRef& ref, Op& op);
   void serve(const LineRef& ref, bool granted);
   void refuse_trying(const LineRef& ref);
   void end_write_away(const LineRef& ref, bool done);

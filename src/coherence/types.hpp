@@ -33,8 +33,9 @@ struct Message {
 enum class OpKind : std::uint8_t {
   kRead,
   kWrite,
-  kAtomic,   // read and write in one step
-  kOperate,  // combine an operand; the result is not asked for
+  kAtomic,     // read and write in one step
+  kOperate,    // combine an operand; the result is not asked for
+  kWriteAway,  // a write for the home to do, at once or not at all: refused where it cannot
   kReadLock,
   kWriteLock,
   kTryReadLock,

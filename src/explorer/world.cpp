@@ -98,7 +98,8 @@ class World::NodeEnv final : public coherence::Env {
   }
 
   void send_write(const LineRef& ref, const Op& op, const Message& message) override {
-    if (op.kind != OpKind::kWrite) world_.fail("something else than a write was sent to the home");
+    if (op.kind != OpKind::kWrite && op.kind != OpKind::kWriteAway)
+      world_.fail("something else than a write was sent to the home");
     send(ref, ref.home(), message);
   }
 
@@ -295,12 +296,13 @@ void World::NodeEnv::complete(const LineRef& ref, Op& op, Errc result) {
   const unsigned line = index(observe(ref).ref);
   ModelOp& done = static_cast<ModelOp&>(op);
   if (!done.pending) world_.fail("an operation completed twice");
-  if (result != Errc::kOk && !(result == Errc::kRefused && is_try(op.kind))) {
+  if (result != Errc::kOk && !(result == Errc::kRefused && (is_try(op.kind) || op.kind == OpKind::kWriteAway))) {
     world_.fail("an operation that must wait was refused");
   }
   if (result == Errc::kOk && !is_lock(op.kind) && !done.performed) {
     world_.fail(fmt::format("a {} of node {} completed that was not done", to_string(op.kind), self_));
   }
+  if (result == Errc::kRefused && done.performed) world_.fail("a write was done and refused");
   done.pending = false;
   done.performed = false;
   if (!is_lock(op.kind) || result != Errc::kOk) return;
@@ -468,6 +470,7 @@ void World::enumerate_thread(unsigned node, unsigned index, std::vector<Step>& o
     }
     if ((options_.ops & kOpsAtomic) != 0 && may_write) add(StepKind::kOperation, line, OpKind::kAtomic);
     if (!may_lock || t.held[line] != Hold::kNone) continue;
+    if ((options_.ops & kOpsLeave) != 0 && in_order) add(StepKind::kOperation, line, OpKind::kWriteAway);
     if ((options_.ops & kOpsLock) != 0 && in_order) {
       add(StepKind::kOperation, line, OpKind::kReadLock);
       add(StepKind::kOperation, line, OpKind::kWriteLock);
@@ -495,6 +498,7 @@ bool World::apply(const Step& step) {
       ModelOp& op = thread(step.node, step.thread).blocking;
       if (!protocols_[step.node].cancel(ref, op)) fail("an operation that waits could not be taken back");
       op.pending = false;
+      op.performed = false;
       break;
     }
   }

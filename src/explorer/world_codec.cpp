@@ -179,7 +179,7 @@ void World::encode_thread(const ModelThread& t, std::vector<std::uint8_t>& out) 
     bits |= (t.writes[line].performed ? 64U : 0U) << line;  // by the home; we do not know yet
   }
   out.push_back(std::uint8_t(bits));
-  out.push_back(std::uint8_t((t.telling[0] ? 1U : 0U) | (t.telling[1] ? 2U : 0U)));
+  out.push_back(std::uint8_t((t.telling[0] ? 1U : 0U) | (t.telling[1] ? 2U : 0U) | (t.blocking.performed ? 4U : 0U)));
 }
 
 void World::decode_thread(ModelThread& t, Cursor& in) {
@@ -199,6 +199,7 @@ void World::decode_thread(ModelThread& t, Cursor& in) {
   }
   const unsigned telling = in.next();
   t.telling = {(telling & 1U) != 0, (telling & 2U) != 0};
+  t.blocking.performed = (telling & 4U) != 0;
 }
 
 }  // namespace atoll::explorer

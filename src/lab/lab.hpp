@@ -46,6 +46,7 @@ namespace atoll::lab {
   X(in_place_beside_queue, "a line is read in place while a write of this node waits for it")           \
   X(refused_write_dropped, "a write that the home could not do is taken for done")                      \
   X(small_write_cut, "the home does the first bytes of another node's write and no more")               \
+  X(guard_not_compared, "the home does a guarded write whatever the guard is")                          \
   X(operator_not_compared, "operands are combined by another operator than the line's")                 \
   X(operands_not_cleared, "operands are combined with what stood in the slot before")                   \
   X(operands_dropped, "the home does not take the operands that are returned to it")                    \

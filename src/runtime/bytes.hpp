@@ -9,6 +9,7 @@
 #include "atoll/detail/hit.hpp"
 #include "base/racy_copy.hpp"
 #include "coherence/line_version.hpp"
+#include "wire/message.hpp"
 
 namespace atoll::runtime {
 
@@ -77,6 +78,27 @@ inline void write_bytes(detail::Line& line, std::byte* into, const std::byte* fr
   } else {
     copy_in(line, into, from, bytes);
   }
+}
+
+/// If the word `guard` is as expected, it becomes as desired and `bytes` are written. In between it is the complement
+/// of what was expected: who reads without a look at the version sees by it that what it read may be of two moments,
+/// and who compares and exchanges the guard meanwhile finds that, or was first. REQUIRES: nobody else writes the bytes.
+inline bool write_if(detail::Line& line, std::byte* guard, std::byte* into, const wire::GuardedWrite& write,
+                     std::size_t bytes) noexcept {
+  auto& word = *reinterpret_cast<std::uint64_t*>(guard);
+  std::uint64_t found = detail::load_shared(word);
+  if (found != write.expected && !ATOLL_FAULT(guard_not_compared)) return false;
+  coherence::begin_write(line);
+  if (!__atomic_compare_exchange_n(&word, &found, ~write.expected, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    coherence::end_write(line);
+    return false;
+  }
+  std::atomic_thread_fence(std::memory_order_release);
+  copy_bytes(into, write.bytes.data(), bytes);
+  std::atomic_thread_fence(std::memory_order_release);
+  detail::store_shared(word, write.desired);
+  coherence::end_write(line);
+  return true;
 }
 
 }  // namespace atoll::runtime

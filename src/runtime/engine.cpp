@@ -1,6 +1,7 @@
 // The engine: what the coherence core asks of the node, and how messages are worked off.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "base/check.hpp"
@@ -53,7 +54,8 @@ std::uint64_t read_modify_write(std::byte* at, const Task& task) noexcept {
       case Action::kCopyOut:
       case Action::kCopyIn:
       case Action::kCall:
-      case Action::kOperate: break;
+      case Action::kOperate:
+      case Action::kWriteIf: break;
     }
     return 0;
   };
@@ -122,6 +124,7 @@ void Runtime::send(const LineRef& ref, NodeId to, const Message& message) {
   if (message.kind == Kind::kWritten) {
     out.slots[0] = std::uint32_t(ref.address.offset() / options_.line_bytes);
     if (written_in_use_) out.flags |= wire::kInUse;
+    if (!guard_held_) out.flags |= wire::kGuarded;
   }
   fabric_->send(to, out);
 }
@@ -129,8 +132,10 @@ void Runtime::send(const LineRef& ref, NodeId to, const Message& message) {
 void Runtime::send_write(const LineRef& ref, const coherence::Op& op, const Message& message) {
   const Task& task = static_cast<const Task&>(op);
   wire::Message out = make_message(ref, message);
-  out.argument = wire::pack({std::uint32_t(task.address - ref.address), task.bytes});
-  std::memcpy(out.slots.data(), task.buffer, task.bytes);
+  const bool guarded = task.action == Action::kWriteIf;
+  out.argument = wire::pack({std::uint32_t(task.address - ref.address), task.bytes, std::uint32_t(task.operand / 8)});
+  if (guarded) out.flags |= wire::kGuarded;
+  std::memcpy(out.slots.data(), task.buffer, guarded ? sizeof(wire::GuardedWrite) : task.bytes);
   if (gathered_ > 0 && gathered_for_ != ref.home()) flush();
   fabric_->send(ref.home(), out);
   ++answers_due_[ref.home()];
@@ -228,7 +233,8 @@ void Runtime::perform(const LineRef& ref, coherence::Op& op) {
   auto& task = static_cast<Task&>(op);
   std::byte* const bytes = ref.hot.byte_at(task.address);
   switch (task.action) {
-    case Action::kNone: break;
+    case Action::kNone:
+    case Action::kWriteIf: break;  // done by the home
     case Action::kCopyOut:
       if (is_one_word(task.address.bits(), task.bytes)) {
         copy_word(task.buffer, bytes, task.bytes);
@@ -272,6 +278,13 @@ void Runtime::perform_for(const LineRef& ref, const Message& /*message*/) {
   const wire::SmallWrite write = wire::small_write(*received_);
   const GlobalAddress at = ref.address + std::int64_t(write.offset);
   written_in_use_ = ref.hot.access() != 0;
+  guard_held_ = true;
+  if ((received_->flags & wire::kGuarded) != 0) {
+    const auto guarded = std::bit_cast<wire::GuardedWrite>(received_->slots);
+    std::byte* const guard = ref.hot.byte_at(ref.address + std::int64_t(write.guard) * 8);
+    guard_held_ = runtime::write_if(*ref.line, guard, ref.hot.byte_at(at), guarded, write.bytes);
+    return;
+  }
   write_bytes(*ref.line, ref.hot.byte_at(at), reinterpret_cast<const std::byte*>(received_->slots.data()), at,
               ATOLL_FAULT(small_write_cut) ? std::min(write.bytes, 8u) : write.bytes);
 }
@@ -285,6 +298,7 @@ void Runtime::complete(const LineRef&, coherence::Op& op, Errc result) {
     thread->pending_writes.fetch_sub(1, std::memory_order_release);
   } else {
     task.result = result == Errc::kOk ? task.code_from_function : result;
+    if (task.action == Action::kWriteIf && result == Errc::kOk) task.value = (received_->flags & wire::kGuarded) == 0;
     task.done.store(true, std::memory_order_release);
     // The task is its waiter's again from here on; the thread's record outlives it.
   }
@@ -394,7 +408,8 @@ void Runtime::dispatch(const wire::Message& message, NodeId from) {
     const std::uint32_t slot =
         wire::has_slots(message.kind) ? message.slots[ATOLL_FAULT(run_in_first_slot) ? 0 : i] : 0;
     const auto operation = std::uint8_t(message.kind == Kind::kGetOperated ? message.argument : 0);
-    protocol_.receive(ref, {message.kind, (message.flags & wire::kTry) != 0, from, message.requester, slot, operation});
+    const bool is_try = wire::has_slots(message.kind) && (message.flags & wire::kTry) != 0;
+    protocol_.receive(ref, {message.kind, is_try, from, message.requester, slot, operation});
   }
   in_run_ = false;
   received_ = nullptr;

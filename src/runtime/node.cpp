@@ -49,6 +49,11 @@ Status Node::give_back(GlobalAddress address, std::uint64_t bytes) noexcept {
   return runtime_->give_back(address, bytes);
 }
 
+Result<bool> Node::write_if(global_ptr<std::uint64_t> guard, std::uint64_t expected, std::uint64_t desired,
+                            GlobalAddress address, std::span<const std::byte> bytes) noexcept {
+  return runtime_->write_if(guard.address(), expected, desired, address, bytes);
+}
+
 std::uint32_t Node::largest_line_bytes() const noexcept {
   return runtime_->largest_line_bytes();
 }

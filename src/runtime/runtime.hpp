@@ -86,6 +86,10 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   Status write(GlobalAddress address, const std::byte* from, std::uint64_t bytes, Consistency consistency);
   Result<std::uint64_t> rmw(GlobalAddress address, std::size_t bytes, Action what, std::uint64_t operand,
                             std::uint64_t expected);
+  // write_if.cpp
+  Result<bool> write_if(GlobalAddress guard, std::uint64_t expected, std::uint64_t desired, GlobalAddress address,
+                        std::span<const std::byte> bytes);
+  // access.cpp
   Status register_atomic(std::string_view name, AtomicFunction function);
   Status atomic(GlobalAddress address, std::uint32_t bytes, std::string_view name, std::span<const std::byte> args);
   Status fence();
@@ -226,6 +230,8 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
                const std::byte* operand) noexcept;
 
   // ---- locks.cpp ----
+  Result<bool> write_away(ThreadState& thread, GlobalAddress guard, GlobalAddress address, wire::GuardedWrite& write,
+                          std::uint32_t bytes);
   Status lock_line(ThreadState& thread, GlobalAddress line, LockMode mode, bool is_try);
   Status lock_range(ThreadState& thread, GlobalAddress address, std::uint64_t bytes, LockMode mode, bool is_try);
   void unlock_line(GlobalAddress line, LockMode mode);
@@ -304,6 +310,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   bool in_run_ ATOLL_GUARDED_BY(mutex_) = false;                 // the message that is worked on names several lines
   const wire::Message* received_ ATOLL_GUARDED_BY(mutex_) = nullptr;  // the message that is worked on
   bool written_in_use_ ATOLL_GUARDED_BY(mutex_) = false;  // the line of the last perform_for was used by threads here
+  bool guard_held_ ATOLL_GUARDED_BY(mutex_) = true;       // it was done: its guard, if it had one, was as expected
   std::vector<std::uint32_t> answers_due_ ATOLL_GUARDED_BY(mutex_);   // per home: small writes that were sent there
   std::uint32_t gathered_ ATOLL_GUARDED_BY(mutex_) = 0;               // of these, not flushed yet:
   NodeId gathered_for_ ATOLL_GUARDED_BY(mutex_) = kNoNode;            // all for this one

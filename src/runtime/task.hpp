@@ -68,7 +68,17 @@ struct ThreadState {
 };
 
 /// What Runtime::perform does with the line's bytes.
-enum class Action : std::uint8_t { kNone, kCopyOut, kCopyIn, kAdd, kExchange, kCompareExchange, kCall, kOperate };
+enum class Action : std::uint8_t {
+  kNone,
+  kCopyOut,
+  kCopyIn,
+  kAdd,
+  kExchange,
+  kCompareExchange,
+  kCall,
+  kOperate,
+  kWriteIf
+};
 
 /// One operation on one line. Lives on the stack of the thread that waits for it, or in the WritePool.
 struct Task : coherence::Op {
@@ -83,11 +93,11 @@ struct Task : coherence::Op {
   Errc code_from_function = Errc::kOk;  // kCall: what perform made of it
   GlobalAddress address;
   std::uint32_t bytes;
-  std::byte* buffer;  // kCopyOut: to; kCopyIn: from; kOperate: the operand
+  std::byte* buffer;  // kCopyOut: to; kCopyIn: from; kOperate: the operand; kWriteIf: a wire::GuardedWrite
   ThreadState* thread;
-  std::uint64_t operand = 0;
+  std::uint64_t operand = 0;  // kWriteIf: where in the line the guard is
   std::uint64_t expected = 0;
-  std::uint64_t value = 0;  // what kAdd, kExchange and kCompareExchange found
+  std::uint64_t value = 0;  // what kAdd, kExchange and kCompareExchange found; kWriteIf: whether it was written
   const AtomicFunction* function = nullptr;
   std::span<const std::byte> arguments;
 };

@@ -85,6 +85,7 @@ void Workload::lay_out() {
   cold_starts_.push_back(std::uint32_t(cold_.size()));
   for (int i = 0; i < 2; ++i) lay_out_elements(take_lines(NodeId(random.below(nodes)), 1));
   lay_out_tallies(hot[0] + (line_bytes_ - 48), tallies, take_lines(NodeId(random.below(nodes)), 1));
+  lay_out_guarded(take_lines(NodeId(random.below(nodes)), 1));
 }
 
 /// All nodes together change the lines of all arenas, as those who make arrays do.

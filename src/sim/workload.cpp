@@ -59,7 +59,8 @@ std::string_view to_string(Act act) noexcept {
                                                           "write_element",
                                                           "read_element",
                                                           "try_write_element",
-                                                          "try_read_element"};
+                                                          "try_read_element",
+                                                          "write_if"};
   return kNames[std::size_t(act)];
 }
 
@@ -115,6 +116,7 @@ void Workload::run_phase(bool last) {
 /// Nobody works any more: all must be as it should, and nothing may be left when all is given back.
 void Workload::finish_all() {
   check_counters();
+  check_guarded();
   give_arenas_back();
   cluster_.settle();
   audit();
@@ -193,6 +195,7 @@ void Workload::act(Worker& worker, Act what) {
     case Act::kReadElement: return use_element(worker, LockMode::kRead, false);
     case Act::kTryWriteElement: return use_element(worker, LockMode::kWrite, true);
     case Act::kTryReadElement: return use_element(worker, LockMode::kRead, true);
+    case Act::kWriteIf: return use_guarded(worker);
     case Act::kCount: break;
   }
 }
@@ -430,7 +433,8 @@ bool Workload::end(Worker& worker, const Status& status) {
   const std::string_view what = std::exchange(worker.doing, {});
   if (status.ok()) return true;
   ++failed_;
-  const bool excused = cluster_.any_dead() && (status.code() == Errc::kNodeDied || status.code() == Errc::kClusterDown);
+  const bool excused = cluster_.any_dead() && (status.code() == Errc::kNodeDied || status.code() == Errc::kInDoubt ||
+                                               status.code() == Errc::kClusterDown);
   if (excused) {
     for (const Pending& write : worker.pending) {
       for (Cell& cell : write.object->cells) cell.give_up(write.stamp);

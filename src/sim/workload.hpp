@@ -41,6 +41,7 @@ enum class Act : std::uint8_t {
   kReadElement,
   kTryWriteElement,
   kTryReadElement,
+  kWriteIf,
   kCount,
 };
 inline constexpr std::size_t kActs = std::size_t(Act::kCount);
@@ -117,6 +118,11 @@ class Workload {
     }
     void done(std::uint64_t operand) noexcept { known = combine(known, operand); }
   };
+  /// A word, and two more that are changed only together with it.
+  struct Guarded {
+    GlobalAddress address;
+    std::set<std::uint64_t> replaced;  // values of the first word: each once
+  };
   struct Operand {
     std::size_t tally;
     std::uint64_t value;
@@ -141,6 +147,7 @@ class Workload {
   void lay_out_tallies(GlobalAddress beside, GlobalAddress own, GlobalAddress wide);
   void register_operators(Node& node);
   void lay_out_elements(GlobalAddress line);
+  void lay_out_guarded(GlobalAddress line);
   void audit();
   void run_phase(bool last);
   void finish_all();
@@ -168,6 +175,10 @@ class Workload {
   void allocate(Worker& worker);
   void free_one(Worker& worker);
   void misuse(Worker& worker);
+  void use_guarded(Worker& worker);
+  void change_guarded(Worker& worker, Guarded& guarded);
+  void change_guarded_under_lock(Worker& worker, Guarded& guarded);
+  void read_guarded(Worker& worker, const Guarded& guarded);
 
   // ---- checkers ----
   void begin(Worker& worker, std::string_view what, GlobalAddress about) noexcept;
@@ -183,6 +194,8 @@ class Workload {
   void take_element(Worker& worker, Element& element, LockMode mode);
   void claim_range(GlobalAddress address, std::uint64_t bytes);
   void check_counters();
+  void check_guarded();
+  static void count_guarded(Guarded& guarded, std::uint64_t found);
 
   [[nodiscard]] Object make_object(GlobalAddress address, std::uint32_t bytes) const;
   [[nodiscard]] Object& pick(Worker& worker, std::vector<Object>& from);
@@ -205,6 +218,7 @@ class Workload {
   std::vector<std::uint64_t> counted_;
   std::vector<std::set<std::uint64_t>> counts_found_;  // by additions: each value at most once
   std::vector<Tally> tallies_;
+  std::vector<Guarded> guarded_;
   Operator<Wide> combine_wide_;
   std::vector<GlobalAddress> triples_;                // three words that a function adds to together
   std::map<std::uint64_t, std::uint64_t> allocated_;  // begin and end of what was given out

@@ -110,8 +110,11 @@ const char* find_fault_of_write(const Message& m, const Limits& limits) noexcept
   if (m.kind == Kind::kWriteHome) {
     const SmallWrite write = small_write(m);
     if (m.count != 1) return "more than one write";
-    if (write.bytes == 0 || write.bytes > SmallWrite::kMaxBytes) return "a write of no or too many bytes";
+    const bool guarded = (m.flags & kGuarded) != 0;
+    if (write.bytes == 0 || write.bytes > (guarded ? GuardedWrite::kMaxBytes : SmallWrite::kMaxBytes))
+      return "a write of no or too many bytes";
     const std::uint32_t line_bytes = limits.line_bytes << larger(m);
+    if (guarded ? write.guard >= line_bytes / 8 : write.guard != 0) return "a guard beyond its line, or of nothing";
     return write.offset > line_bytes || write.bytes > line_bytes - write.offset ? "a write beyond its line" : nullptr;
   }
   const GlobalAddress first(m.line);
@@ -209,7 +212,7 @@ std::string to_string(const Message& m) {
   if (m.count > 1) text += fmt::format(" ({} lines)", m.count);
   if (is_line_kind(m.kind) && larger(m) != 0) text += fmt::format(" {}-fold", 1u << larger(m));
   if (m.requester != m.from) text += fmt::format(" for {}", m.requester);
-  if ((m.flags & kTry) != 0) text += " try";
+  if ((m.flags & kTry) != 0) text += m.kind == Kind::kWriteHome ? " if" : m.kind == Kind::kWritten ? " not" : " try";
   return text;
 }
 

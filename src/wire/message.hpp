@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -11,12 +12,13 @@
 
 namespace atoll::wire {
 
-inline constexpr std::uint8_t kVersion = 3;
+inline constexpr std::uint8_t kVersion = 4;
 inline constexpr std::uint8_t kMaxRun = 8;          // lines that one message may name
 inline constexpr std::uint64_t kMaxOperator = 255;  // GetOperated's argument: which operator, from 1 on
 
 enum Flags : std::uint8_t {
   kTry = 1,        // answer at once; a lock in the way means refusal
+  kGuarded = 1,    // WriteHome: only if a word is as expected (GuardedWrite); Written: it was not
   kExclusive = 2,  // Data: the permission is to write (what was asked for, said again for readers of traces)
   kInUse = 4,      // Written: threads of the home have used the line since the last write from elsewhere
   kRelease = 8,    // ElementLock: the lock is given back, or not waited for any more
@@ -60,16 +62,28 @@ static_assert(sizeof(Message) == 64 && alignof(Message) == 8);
 /// A write that fits a WriteHome message.
 struct SmallWrite {
   static constexpr std::uint32_t kMaxBytes = 32;
+  static constexpr std::uint32_t kMaxGuard = (1u << 24) - 1;
   std::uint32_t offset = 0;  // in the line
-  std::uint32_t bytes = 0;
+  std::uint32_t bytes = 0;   // up to 255
+  std::uint32_t guard = 0;   // the number of the line's word that must be as expected, if the write is guarded
 };
 [[nodiscard]] constexpr std::uint64_t pack(SmallWrite write) noexcept {
-  return std::uint64_t(write.bytes) << 32 | write.offset;
+  return std::uint64_t(write.guard) << 40 | std::uint64_t(write.bytes & 0xff) << 32 | write.offset;
 }
 [[nodiscard]] constexpr SmallWrite small_write(const Message& message) noexcept {
-  return {std::uint32_t(message.argument), std::uint32_t(message.argument >> 32)};
+  return {std::uint32_t(message.argument), std::uint32_t(message.argument >> 32 & 0xff),
+          std::uint32_t(message.argument >> 40)};
 }
-static_assert(sizeof(Message::slots) == SmallWrite::kMaxBytes);
+
+/// What stands in `slots` when the write is guarded: `bytes` are written, and the guard becomes `desired`, if it is
+/// `expected`.
+struct GuardedWrite {
+  static constexpr std::uint32_t kMaxBytes = 16;
+  std::uint64_t expected = 0;
+  std::uint64_t desired = 0;
+  std::array<std::byte, kMaxBytes> bytes{};
+};
+static_assert(sizeof(Message::slots) == SmallWrite::kMaxBytes && sizeof(GuardedWrite) == SmallWrite::kMaxBytes);
 
 /// The i-th line that a message of a line kind names. `line_bytes`: of a line of the heap.
 [[nodiscard]] constexpr GlobalAddress line_of(const Message& message, std::uint32_t i,

@@ -72,7 +72,7 @@ class World final : public coherence::Env {
   }
   void send_write(const LineRef& ref, const coherence::Op& op, const coherence::Message& message) override {
     send(ref, ref.home(), message);
-    ATOLL_FUZZ_CHECK(op.kind == OpKind::kWrite && ref.line->slot == 0);
+    ATOLL_FUZZ_CHECK((op.kind == OpKind::kWrite || op.kind == OpKind::kWriteAway) && ref.line->slot == 0);
   }
   void quiesce(const LineRef&) override {}
   bool take_slot(const LineRef& ref) override {
@@ -110,6 +110,8 @@ class World final : public coherence::Env {
     auto& done = static_cast<FuzzOp&>(op);
     ATOLL_FUZZ_CHECK(!done.result);  // once
     done.result = result;
+    const bool may_refuse = coherence::is_try(op.kind) || op.kind == OpKind::kWriteAway;
+    ATOLL_FUZZ_CHECK(result != Errc::kRefused || may_refuse);
     if (!coherence::is_lock(op.kind) || result != Errc::kOk) return;
     const bool exclusive = op.kind == OpKind::kWriteLock || op.kind == OpKind::kTryWriteLock;
     for (const Held& held : held_) {
@@ -182,13 +184,13 @@ class World final : public coherence::Env {
       const LineRef ref = ref_of(wire::line_of(message, i, kLineBytes));
       const std::uint32_t slot = wire::has_slots(message.kind) ? message.slots[i] : 0;
       const auto operation = std::uint8_t(message.kind == wire::Kind::kGetOperated ? message.argument : 0);
-      const bool is_try = (message.flags & wire::kTry) != 0;
+      const bool is_try = wire::has_slots(message.kind) && (message.flags & wire::kTry) != 0;
       protocol_.receive(ref, {message.kind, is_try, message.from, message.requester, slot, operation});
     }
   }
 
   FuzzOp& submit(const Step& step, const LineRef& ref) {
-    FuzzOp& op = *ops_.emplace_back(std::make_unique<FuzzOp>(OpKind(step.kind % 8), ref));
+    FuzzOp& op = *ops_.emplace_back(std::make_unique<FuzzOp>(OpKind(step.kind % 9), ref));
     for (const Held& held : held_) op.under_lock = op.under_lock || held.ref.line == ref.line;
     op.may_leave = op.kind == OpKind::kWrite && step.flags % 2 == 1;
     if (op.kind == OpKind::kOperate) op.operation = std::uint8_t(1 + step.slot % 2);

@@ -44,7 +44,8 @@ inline wire::Message message_of(const Step& step, NodeId nodes) {
   if (!wire::is_line_kind(m.kind) && !of_element) m.line = step.slot;
   for (std::uint32_t i = 0; i < wire::kMaxRun; ++i) m.slots[i] = (step.slot + i) % (kSlots + 2);
   if (m.kind == wire::Kind::kWriteHome) {
-    m.argument = wire::pack({step.argument % (kLineBytes + 1), step.slot % (wire::SmallWrite::kMaxBytes + 2u)});
+    m.argument = wire::pack({step.argument % (kLineBytes + 1), step.slot % (wire::SmallWrite::kMaxBytes + 2u),
+                             (m.flags & wire::kGuarded) != 0 ? step.slot % (kLineBytes / 8 + 1) : 0});
     m.count = 1;
   }
   if (of_element) {

@@ -43,6 +43,8 @@ void check_good(const Message& m, NodeId from, const wire::Limits& limits) {
   const wire::SmallWrite write = wire::small_write(m);
   ATOLL_FUZZ_CHECK(m.count == 1 && write.bytes >= 1 && write.bytes <= sizeof(m.slots));
   ATOLL_FUZZ_CHECK(std::uint64_t{write.offset} + write.bytes <= limits.line_bytes);
+  const bool guarded = (m.flags & wire::kGuarded) != 0;
+  ATOLL_FUZZ_CHECK(!guarded || (write.bytes <= wire::GuardedWrite::kMaxBytes && write.guard < limits.line_bytes / 8));
 }
 
 }  // namespace

@@ -92,5 +92,34 @@ TEST_F(ReceiveWritten, UnaskedExpectFault) {
   expect_fault(Kind::kWritten, 0);
 }
 
+TEST_F(ReceiveWritten, ForAWriteThatIsForTheHomeExpectItDone) {
+  TestOp away{OpKind::kWriteAway};
+  submit(away);
+  EXPECT_THAT(env.did, ElementsAre("WriteHome to 0 with the bytes"));
+  receive(Kind::kWritten, 0);
+  EXPECT_TRUE(away.done());
+  EXPECT_EQ(*away.result, Errc::kOk);
+  EXPECT_EQ(state(), CacheState::kInvalid);
+}
+
+TEST_F(ReceiveWritten, RefusedForAWriteThatIsForTheHomeExpectItRefusedAndNothingAskedFor) {
+  TestOp away{OpKind::kWriteAway};
+  submit(away);
+  EXPECT_THAT(env.did, ElementsAre("WriteHome to 0 with the bytes"));
+  receive(Kind::kRefused, 0);
+  EXPECT_EQ(*away.result, Errc::kRefused);
+  EXPECT_THAT(env.did, IsEmpty());
+  EXPECT_EQ(state(), CacheState::kInvalid);
+  EXPECT_EQ(env.find_cold(ref), nullptr);
+}
+
+TEST_F(ReceiveWritten, WithAWriteUnderWayExpectOneThatIsForTheHomeRefusedAtOnce) {
+  send_write();
+  TestOp away{OpKind::kWriteAway};
+  submit(away);
+  EXPECT_EQ(*away.result, Errc::kRefused);
+  EXPECT_THAT(env.did, IsEmpty());
+}
+
 }  // namespace
 }  // namespace atoll::coherence

@@ -55,6 +55,8 @@ TEST(Death, OfTheHomeEndsEveryCall) {
   const Status wrote = node.write(there, 1);
   EXPECT_EQ(wrote.ok() ? node.fence().code() : wrote.code(), Errc::kNodeDied);
   EXPECT_EQ(node.fetch_add(there, 1).status().code(), Errc::kNodeDied);
+  EXPECT_EQ(node.write_if(there, 0, 1, there.address() + 8, std::span(buffer).first(8)).status().code(),
+            Errc::kNodeDied);
   EXPECT_EQ(node.read_lock(there.address(), 8).code(), Errc::kNodeDied);
   EXPECT_EQ(node.try_write_lock(there.address(), 8).code(), Errc::kNodeDied);
   EXPECT_EQ(node.free(there).code(), Errc::kNodeDied);

@@ -205,6 +205,20 @@ TEST(Judge, SmallWritesAndTheirAnswers) {
   EXPECT_THAT(write({0, 33}), HasSubstr("bytes"));
   EXPECT_THAT(write({kLine - 31, 32}), HasSubstr("beyond its line"));
   EXPECT_THAT(write({UINT32_MAX, 8}), HasSubstr("beyond its line"));
+  EXPECT_THAT(write({0, 8, 1}), HasSubstr("guard"));
+  const auto guarded = [](SmallWrite what) {
+    return changed([&](Message& m) {
+      m.kind = Kind::kWriteHome;
+      m.flags = kGuarded;
+      m.count = 1;
+      m.argument = pack(what);
+    });
+  };
+  EXPECT_EQ(guarded({8, 16, 0}), "");
+  EXPECT_EQ(guarded({0, 1, kLine / 8 - 1}), "");
+  EXPECT_THAT(guarded({0, 17, 0}), HasSubstr("bytes"));
+  EXPECT_THAT(guarded({0, 8, kLine / 8}), HasSubstr("guard"));
+  EXPECT_THAT(guarded({0, 8, SmallWrite::kMaxGuard}), HasSubstr("guard"));
   EXPECT_THAT(changed([](Message& m) { m.kind = Kind::kWriteHome; }), HasSubstr("more than one"));
   const auto written = [](std::uint32_t first, std::uint32_t second) {
     return changed([&](Message& m) {

@@ -1,0 +1,70 @@
+// Writes on a condition, which the home does for a node that has nothing of the line.
+#include <cstring>
+#include <limits>
+
+#include "runtime/bytes.hpp"
+#include "runtime/runtime.hpp"
+
+namespace atoll::runtime {
+
+namespace {
+
+Status check_guarded(GlobalAddress guard, GlobalAddress address, std::uint64_t bytes, std::uint64_t line) noexcept {
+  if (guard.offset() % 8 != 0) return {Errc::kInvalidArgument, "the guard must be aligned to its size"};
+  if (bytes == 0 || bytes > wire::GuardedWrite::kMaxBytes)
+    return {Errc::kInvalidArgument, "a guarded write has 1 to 16 bytes"};
+  if (guard.bits() / line != address.bits() / line || address.bits() / line != (address.bits() + bytes - 1) / line)
+    return {Errc::kInvalidArgument, "the guard and what is written must lie in one line"};
+  if (address.bits() < guard.bits() + 8 && guard.bits() < address.bits() + bytes)
+    return {Errc::kInvalidArgument, "what is written must not overlap the guard"};
+  return {};
+}
+
+}  // namespace
+
+/// Where there is nothing of the line here, the home is asked to do it. Where it cannot, the line is locked, and so
+/// comes here.
+Result<bool> Runtime::write_if(GlobalAddress guard, std::uint64_t expected, std::uint64_t desired,
+                               GlobalAddress address, std::span<const std::byte> bytes) {
+  if (const Status status = check_range(guard, 8); !status.ok()) return status;
+  if (const Status status = check_range(address, bytes.size()); !status.ok()) return status;
+  const std::uint64_t line_bytes = line_bytes_at(guard);
+  if (const Status status = check_guarded(guard, address, bytes.size(), line_bytes); !status.ok()) return status;
+  wire::GuardedWrite write{expected, desired, {}};
+  std::memcpy(write.bytes.data(), bytes.data(), bytes.size());
+  ThreadState& thread = threads_.current();
+  if (const Status status = fence_writes(thread); !status.ok()) return status;
+
+  if (!thread.held.empty() && lock_over(thread, guard) != nullptr)
+    return {Errc::kWouldDeadlock, "this thread holds a lock on the line, and would have to wait for itself"};
+  if (guard.node() != self_ && options_.write_at_home) {
+    const Result<bool> done = write_away(thread, guard, address, write, std::uint32_t(bytes.size()));
+    if (done.ok() || done.status().code() != Errc::kRefused) return done;
+  }
+  if (const Status status = lock(guard, 8, LockMode::kWrite, false); !status.ok()) return status;
+  detail::Line& line = *detail::find_line(lines_->table(), guard.bits());
+  const bool done = runtime::write_if(line, line.byte_at(guard), line.byte_at(address), write, bytes.size());
+  if (const Status status = unlock(guard, 8); !status.ok()) return status;
+  if (const Status status = give_back(guard, 8); !status.ok()) return status;
+  return done;
+}
+
+/// kRefused: the line is here, or on its way, or the home does not have it for itself.
+Result<bool> Runtime::write_away(ThreadState& thread, GlobalAddress guard, GlobalAddress address,
+                                 wire::GuardedWrite& write, std::uint32_t bytes) {
+  const detail::Line& line = *detail::find_line(lines_->table(), guard.bits());
+  const std::uint64_t guard_at = guard.bits() & (line_bytes_at(guard) - 1);
+  const bool fits = guard_at / 8 <= wire::SmallWrite::kMaxGuard &&
+                    guard.offset() / options_.line_bytes <= std::numeric_limits<std::uint32_t>::max();
+  if (!fits || line.here.load(std::memory_order_relaxed)) return Status(Errc::kRefused, "the line is here");
+  Task task(coherence::OpKind::kWriteAway, Action::kWriteIf, address, bytes, reinterpret_cast<std::byte*>(&write),
+            &thread);
+  task.operand = guard_at;
+  if (const Status status = check_home(guard); !status.ok()) return status;
+  const Status status = run(thread, task);
+  if (status.ok()) return task.value != 0;
+  if (status.code() == Errc::kRefused) return status;
+  return Status(Errc::kInDoubt, "a node died before the home said whether the write was done", status.node());
+}
+
+}  // namespace atoll::runtime
