@@ -39,6 +39,18 @@ std::size_t rounded(std::size_t bytes) {
 
 }  // namespace
 
+Result<Entry> write_pair(Node& node, const Key& key, std::string_view value) noexcept {
+  if (value.size() > HashMap::kMaxValueBytes) return {Errc::kInvalidArgument, "the value is longer than values may be"};
+  PairBytes pair(key, value);
+  const Result<GlobalAddress> at = node.allocate(pair.bytes().size(), Placement::any().uninitialized());
+  if (!at.ok()) return at.status();
+  if (const Status status = node.write(*at, pair.bytes()); !status.ok()) {
+    static_cast<void>(node.release(*at));
+    return status;
+  }
+  return Entry::make(*at, key.hash, pair.bytes().size());
+}
+
 // ---- the table's part ----
 
 Status Table::lock(const Key& key, std::optional<LockedBucket>& locked) noexcept {
@@ -203,22 +215,17 @@ Result<bool> LockedBucket::put_in_place(const Spot& spot, const Key& key, std::s
 }
 
 Result<bool> LockedBucket::put(const Spot& spot, const Key& key, std::string_view value) noexcept {
-  if (value.size() > HashMap::kMaxValueBytes) return {Errc::kInvalidArgument, "the value is longer than values may be"};
-  Node& node = table_.node();
   if (spot.is_there) {
     const Result<bool> done = put_in_place(spot, key, value);
     if (!done.ok()) return done;
     if (*done) return false;
   }
-  PairBytes pair(key, value);
-  const Result<GlobalAddress> at = node.allocate(pair.bytes().size(), Placement::any().uninitialized());
-  if (!at.ok()) return at.status();
-  Status status = node.write(*at, pair.bytes());
-  const Entry entry = Entry::make(*at, key.hash, pair.bytes().size());
-  if (status.ok()) status = begin();
-  if (status.ok()) status = spot.bucket ? put_entry(spot, entry) : add_overflow(spot.last, entry);
+  const Result<Entry> entry = write_pair(table_.node(), key, value);
+  if (!entry.ok()) return entry.status();
+  Status status = begin();
+  if (status.ok()) status = spot.bucket ? put_entry(spot, *entry) : add_overflow(spot.last, *entry);
   if (!status.ok()) {
-    table_.release(*at);
+    table_.release(GlobalAddress(entry->address));
     return status;
   }
   if (spot.is_there) {

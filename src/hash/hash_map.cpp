@@ -16,6 +16,7 @@ constexpr Status kKeyTooLong(Errc::kInvalidArgument, "the key is longer than key
 
 constexpr Table::Needs kMayInsert{.value = false, .may_insert = true};
 constexpr Table::Needs kByValue{.value = true, .may_insert = true};
+constexpr Table::Needs kOnce{.value = true, .may_insert = true, .once = true};
 
 bool fits(std::string_view key) noexcept {
   return key.size() <= HashMap::kMaxKeyBytes;
@@ -91,8 +92,17 @@ Result<bool> HashMap::contains(std::string_view key) const noexcept {
 
 Result<bool> HashMap::put(std::string_view key, std::string_view value) noexcept {
   if (!fits(key)) return kKeyTooLong;
+  const Key hashed = table_->key(key);
+  bool was_there = false;
+  const auto done = table_->change_unlocked(hashed, {}, [&](auto current, std::string_view& next) {
+    was_there = current.has_value();
+    next = value;
+    return Change::kPut;
+  });
+  if (!done.ok()) return done.status();
+  if (*done) return !was_there;
   std::optional<hash::LockedBucket> locked;
-  const Result<bool> is_new = table_->put(table_->key(key), value, locked);
+  const Result<bool> is_new = table_->put(hashed, value, locked);
   if (!is_new.ok()) return is_new;
   if (const Status status = locked->unlock(); !status.ok()) return status;
   return is_new;
@@ -153,7 +163,7 @@ Result<std::int64_t> HashMap::increment(std::string_view key, std::int64_t by) n
 Result<Change> HashMap::update(std::string_view key, const Function& function) noexcept {
   if (!fits(key)) return kKeyTooLong;
   std::string own;
-  return table_->change(table_->key(key), kByValue, [&](auto current, std::string_view& next) {
+  return table_->change(table_->key(key), kOnce, [&](auto current, std::string_view& next) {
     const Change change = function(current, own);
     next = own;
     return change;

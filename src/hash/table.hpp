@@ -122,13 +122,33 @@ class Table {
   [[nodiscard]] Result<Spot> locate(const Key& key, bool may_insert, std::string* pair,
                                     std::optional<LockedBucket>& locked) noexcept;
 
+  /// An entry as it was read without a lock, or a place for it.
+  struct Sighting {
+    GlobalAddress bucket;
+    Head head;
+    unsigned index = 0;
+    Entry entry;
+    [[nodiscard]] bool is_there() const noexcept { return entry.address != 0; }
+  };
+  /// The key's entry or a place for it, in a bucket that has its home elsewhere, if that is easily found. The pair is
+  /// in `pair`, if that is given.
+  [[nodiscard]] Result<std::optional<Sighting>> sight(const Key& key, std::string* pair) noexcept;
+  /// Puts the pair, or erases it where there is no value, without a lock. False: the bucket has changed since.
+  [[nodiscard]] Result<bool> replace(const Sighting& seen, const Key& key,
+                                     std::optional<std::string_view> value) noexcept;
+
   /// Reads the value, decides by it, and changes it, in one step. `decide(current, next)` says what is to be done.
   struct Needs {
     bool value = false;       // `current` is the value; else it is empty, and says only that there is one
     bool may_insert = false;  // the decision may be kPut for a key that is not there
+    bool once = false;        // `decide` is called once
   };
   template <typename Decide>
   [[nodiscard]] Result<Change> change(const Key& key, const Needs& needs, Decide&& decide) noexcept;
+  /// The same without a lock, if the key is there and others do not come in between again and again.
+  template <typename Decide>
+  [[nodiscard]] Result<std::optional<Change>> change_unlocked(const Key& key, const Needs& needs,
+                                                              Decide&& decide) noexcept;
   /// Puts a pair into the bucket that is locked, or, if it is not the one for the key, unlocks it and locks that one.
   [[nodiscard]] Result<bool> put(const Key& key, std::string_view value, std::optional<LockedBucket>& locked) noexcept;
 
@@ -163,6 +183,7 @@ class Table {
     Head head;
     std::size_t value_at = kAbsent;
   };
+  [[nodiscard]] Result<bool> sight_entry(Sighting& seen, const Key& key, std::string* pair) noexcept;
   [[nodiscard]] Result<Look> look(GlobalAddress bucket, std::uint64_t number, const Key& key,
                                   std::string* pair) noexcept;
   [[nodiscard]] Result<Look> look_in_chain(const Version& version, Bucket& copy, const Key& key,
@@ -173,7 +194,38 @@ class Table {
 };
 
 template <typename Decide>
+Result<std::optional<Change>> Table::change_unlocked(const Key& key, const Needs& needs, Decide&& decide) noexcept {
+  constexpr unsigned kTries = 4;
+  std::string pair;
+  for (unsigned tries = 0; tries < kTries; ++tries) {
+    const Result<std::optional<Sighting>> seen = sight(key, needs.value ? &pair : nullptr);
+    if (!seen.ok()) return seen.status();
+    if (!*seen) break;
+    std::string_view next;
+    std::optional<std::string_view> current;
+    if ((*seen)->is_there()) current = Pair::parse(pair).value;
+    const Change change = decide(current, next);
+    Result<bool> done = false;
+    switch (change) {
+      case Change::kKeep: done = is_current({(*seen)->bucket, (*seen)->head}); break;
+      case Change::kPut: done = replace(**seen, key, next); break;
+      case Change::kErase:
+        done = !current ? is_current({(*seen)->bucket, (*seen)->head}) : replace(**seen, key, {});
+        break;
+    }
+    if (!done.ok()) return done.status();
+    if (*done) return std::optional(change);
+  }
+  return std::optional<Change>();
+}
+
+template <typename Decide>
 Result<Change> Table::change(const Key& key, const Needs& needs, Decide&& decide) noexcept {
+  if (!needs.once) {
+    const Result<std::optional<Change>> done = change_unlocked(key, needs, decide);
+    if (!done.ok()) return done.status();
+    if (*done) return **done;
+  }
   std::optional<LockedBucket> locked;
   std::string pair;
   const Result<Spot> spot = locate(key, needs.may_insert, needs.value ? &pair : nullptr, locked);
@@ -207,5 +259,8 @@ template <typename T>
 /// Reads what an entry points to: all of it into `pair`, if that is given, else no more than the key. The value's place
 /// in it; kAbsent: it is another key's.
 [[nodiscard]] Result<std::size_t> read_pair(Node& node, const Entry& entry, const Key& key, std::string* pair) noexcept;
+
+/// Writes a pair to memory of its own, here if there is room. The entry for it.
+[[nodiscard]] Result<Entry> write_pair(Node& node, const Key& key, std::string_view value) noexcept;
 
 }  // namespace atoll::hash

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <set>
+#include <thread>
 
 #include "support/local_cluster.hpp"
 
@@ -290,13 +291,64 @@ TEST(HashMap, FullMemoryIsAnErrorAndNothingIsLost) {
   HashMap map(cluster[0]);
   std::size_t put = 0;
   Status status;
-  for (; status.ok(); put += status.ok()) status = map.put(key_of(put), std::string(1000, 'x')).status();
+  for (; status.ok(); put += status.ok()) status = map.put(key_of(put), std::string(400, 'x')).status();
   EXPECT_EQ(status.code(), Errc::kOutOfMemory);
   EXPECT_GT(put, 1000u);
-  for (std::size_t i = 0; i < put; ++i) ASSERT_EQ(map.get(key_of(i)).value()->size(), 1000u) << i;
+  for (std::size_t i = 0; i < put; ++i) ASSERT_EQ(map.get(key_of(i)).value()->size(), 400u) << i;
   EXPECT_EQ(map.size().value(), std::int64_t(put));
+  // What is as long as before, and here, needs no memory.
+  std::size_t replaced = 0;
+  for (std::size_t i = 0; i < put; ++i) replaced += map.put(key_of(i), std::string(400, 'z')).ok();
+  EXPECT_GT(replaced * 5, put * 2) << replaced << " of " << put;
   for (std::size_t i = 0; i < put; i += 2) EXPECT_TRUE(map.erase(key_of(i)).value());
-  EXPECT_TRUE(map.put(key_of(0), std::string(1000, 'y')).ok());
+  EXPECT_TRUE(map.put(key_of(0), std::string(400, 'y')).ok());
+}
+
+/// Against the rules, and an error wherever the bucket is: what is changed under the lock is not changed beside it.
+TEST(HashMap, WhoCallsTheMapFromAnUpdateIsTold) {
+  test::LocalCluster cluster(2, roomy());
+  HashMap map(cluster[0]);
+  std::thread([&] {
+    HashMap mine(cluster[1], map.address());
+    for (std::size_t i = 0; i < 100; ++i) {
+      ASSERT_TRUE(mine.put(key_of(i), "old").ok());
+      const auto done = mine.update(key_of(i), [&](auto, std::string& next) {
+        EXPECT_EQ(mine.put(key_of(i), "inner").status().code(), Errc::kWouldDeadlock);
+        next = "new";
+        return Change::kPut;
+      });
+      ASSERT_EQ(done.value(), Change::kPut);
+      ASSERT_EQ(mine.get(key_of(i)).value(), "new");
+    }
+  }).join();
+}
+
+/// The bucket can still be read here, and no put gets as far as its home.
+TEST(HashMap, PutsThatADeadHomeMakesFailLoseNoMemory) {
+  Options options = roomy();
+  options.memory_bytes = 4 << 20;
+  options.read_in_place = false;  // copies of buckets are here
+  test::LocalCluster cluster(2, options);
+  HashMap map(cluster[1]);
+  for (std::size_t i = 0; i < 20; ++i) ASSERT_TRUE(map.put(key_of(i), "v").ok());
+  std::thread([&] {
+    HashMap other(cluster[0], map.address());
+    for (std::size_t i = 0; i < 20; ++i) ASSERT_TRUE(other.put(key_of(i), "w").ok());
+  }).join();
+  for (std::size_t i = 0; i < 20; ++i) ASSERT_TRUE(map.get(key_of(i)).ok());
+  cluster.hub().kill(0);
+  std::vector<std::size_t> failing;
+  for (std::size_t i = 0; i < 20 && failing.size() < 2; ++i) {  // each of them takes its time
+    if (!map.put(key_of(i), std::string(1000, 'x')).ok()) failing.push_back(i);
+  }
+  ASSERT_FALSE(failing.empty());
+  const std::uint64_t before = cluster[1].stats().memory_free_bytes;
+  for (int round = 0; round < 2; ++round) {
+    for (const std::size_t i : failing) {
+      EXPECT_EQ(map.put(key_of(i), std::string(1000, 'x')).status().code(), Errc::kNodeDied);
+    }
+  }
+  EXPECT_EQ(cluster[1].stats().memory_free_bytes, before);
 }
 
 }  // namespace

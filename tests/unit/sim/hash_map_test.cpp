@@ -16,6 +16,7 @@ using test::map_value;
 using verify::OpKind;
 
 constexpr std::uint32_t kKeys = 4;
+constexpr std::uint32_t kCounter = kKeys;
 constexpr std::uint32_t kFill = 1500;  // pairs from the start: buckets are full, and the next ones split them
 
 /// What the threads of all nodes do, and what they saw. All of it happens on one thread, so that a count is a clock.
@@ -106,7 +107,12 @@ class MapPlay {
       if (map_number(*back) != number) throw Failure("a pair of its own thread is not as it was left");
       return true;
     }
-    if (dice < 60) {
+    if (dice < 35) {
+      const std::size_t at = called(client, OpKind::kFetchAdd, kCounter, 3);
+      const auto sum = client.map.increment("counter", 3);
+      if (!check(sum.status())) return false;
+      returned(at, std::uint64_t(*sum) - 3);
+    } else if (dice < 60) {
       const std::size_t at = called(client, OpKind::kRead, key);
       const auto value = client.map.get(name);
       if (!check(value.status())) return false;
