@@ -81,7 +81,12 @@ std::size_t Transaction::step_end(std::size_t first) const noexcept {
   return first;
 }
 
+bool Transaction::is_idle(Session& session, const Queued& queued) noexcept {
+  return session.reply().overflowed() && !queued.command->has(kWrites);
+}
+
 void Transaction::run_whole_map(Session& session, const Queued& queued) {
+  if (is_idle(session, queued)) return;
   queued.command->on_session(session, queued.arguments);
 }
 
@@ -101,8 +106,9 @@ bool Transaction::run_step(Session& session, std::size_t first, std::size_t end)
   const std::size_t mark = reply.mark();
   const auto run_all = [&](HashMap::Step* step) {
     if (first == 0) reply.array(queue_.size());
-    for (std::size_t i = first; i < end && !reply.overflowed(); ++i) {
+    for (std::size_t i = first; i < end; ++i) {
       const Queued& queued = queue_[i];
+      if (is_idle(session, queued)) continue;
       if (queued.command->on_keys == nullptr) {
         queued.command->on_session(session, queued.arguments);
       } else {

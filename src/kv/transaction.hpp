@@ -47,6 +47,9 @@ class Transaction {
   bool run_step(Session& session, std::size_t first, std::size_t end);
   [[nodiscard]] Result<bool> unchanged(Worker& worker, HashMap::Step& step) const;
   void run_whole_map(Session& session, const Queued& queued);
+  /// The client is to be cut, for its answer is too long already: what changes something is run all the same, but who
+  /// only reads would do it for nobody.
+  [[nodiscard]] static bool is_idle(Session& session, const Queued& queued) noexcept;
 
   bool open_ = false, failed_ = false;
   std::size_t bytes_ = 0;

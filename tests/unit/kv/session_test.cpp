@@ -1,73 +1,15 @@
 // Receive requests / expect answers: sessions on a map of a cluster in this process.
-#include "kv/session.hpp"
+#include "support/kv_session.hpp"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "kv/sweeper.hpp"
-#include "support/local_cluster.hpp"
 
 namespace atoll::kv {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-/// A client, without a socket.
-class Client {
- public:
-  explicit Client(Service& service) : worker_(service), batch_(worker_), session_(worker_) {}
-
-  /// What is answered to these bytes.
-  std::string receive(std::string_view bytes) {
-    session_.in().append(bytes);
-    while (true) {
-      const Session::Progress progress = session_.advance(batch_);
-      batch_.run();
-      if (progress == Session::Progress::kIdle || progress == Session::Progress::kFull) break;
-    }
-    std::string answer(session_.out().view());
-    session_.out().consume(answer.size());
-    return answer;
-  }
-  std::string ask(std::vector<std::string> words) {
-    std::string request = fmt::format("*{}\r\n", words.size());
-    for (const std::string& word : words) request += fmt::format("${}\r\n{}\r\n", word.size(), word);
-    return receive(request);
-  }
-  /// A line of words.
-  std::string say(const std::string& line) { return receive(line + "\r\n"); }
-  Session& session() { return session_; }
-  Worker& worker() { return worker_; }
-
- private:
-  Worker worker_;
-  Batch batch_;
-  Session session_;
-};
-
-class SessionTest : public ::testing::Test {
- protected:
-  static Options options() {
-    Options options = test::LocalCluster::small_options();
-    options.memory_bytes = 32 << 20;
-    options.cache_bytes = 4 << 20;
-    return options;
-  }
-  ServiceOptions service_options() {
-    ServiceOptions made;
-    made.clock = [this] { return now_; };
-    made.limits.output_limit_bytes = 8 << 20;
-    return made;
-  }
-
-  std::int64_t now_ = 1'700'000'000'000;
-  test::LocalCluster cluster_{1, options()};
-  HashMap map_{cluster_[0], "kv"};
-  Service service_{cluster_[0], map_, service_options()};
-  Client client_{service_};
-};
 
 TEST_F(SessionTest, ReceiveAPipelineExpectAnswersInOrder) {
   EXPECT_EQ(client_.receive("SET a 1\r\nGET a\r\nINCR a\r\n"
@@ -225,51 +167,6 @@ TEST_F(SessionTest, TheSweeperErasesWhatNobodyAsksFor) {
   for (int tick = 0; tick < 10'000 && client_.say("DBSIZE") != ":500\r\n"; ++tick) (void)sweeper.tick();
   EXPECT_EQ(client_.say("DBSIZE"), ":500\r\n");
   EXPECT_THAT(client_.say("INFO stats"), HasSubstr("expired_keys:500\r\n"));
-}
-
-TEST_F(SessionTest, ATransactionRunsAsAWhole) {
-  EXPECT_EQ(client_.receive("MULTI\r\nSET a 1\r\nINCR a\r\nPING\r\nGET a\r\nINCR b c\r\n"),
-            "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n"
-            "-ERR wrong number of arguments for 'incr' command\r\n");
-  EXPECT_EQ(client_.say("EXEC"), "-EXECABORT Transaction discarded because of previous errors.\r\n");
-  EXPECT_EQ(client_.say("EXISTS a"), ":0\r\n");
-  EXPECT_EQ(client_.receive("MULTI\r\nSET a x\r\nINCR a\r\nDBSIZE\r\nPING\r\nMGET a b\r\nEXEC\r\n"),
-            "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n"
-            "*5\r\n+OK\r\n-ERR value is not an integer or out of range\r\n:1\r\n+PONG\r\n*2\r\n$1\r\nx\r\n$-1\r\n");
-  EXPECT_EQ(client_.receive("MULTI\r\nEXEC\r\nEXEC\r\nDISCARD\r\n"),
-            "+OK\r\n*0\r\n-ERR EXEC without MULTI\r\n-ERR DISCARD without MULTI\r\n");
-  EXPECT_EQ(client_.receive("MULTI\r\nMULTI\r\nSET a y\r\nDISCARD\r\nGET a\r\n"),
-            "+OK\r\n-ERR MULTI calls can not be nested\r\n+QUEUED\r\n+OK\r\n$1\r\nx\r\n");
-  EXPECT_EQ(client_.receive("MULTI\r\nFLUSHALL\r\nSET a z\r\nEXEC\r\nDBSIZE\r\n"),
-            "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+OK\r\n:1\r\n");
-  EXPECT_EQ(client_.receive("MULTI\r\nAUTH x\r\nEXEC\r\n"),
-            "+OK\r\n-ERR Command not allowed inside a transaction\r\n"
-            "-EXECABORT Transaction discarded because of previous errors.\r\n");
-}
-
-TEST_F(SessionTest, AWatchedKeyThatChangesStopsExec) {
-  Client other(service_);
-  EXPECT_EQ(client_.say("WATCH a b"), "+OK\r\n");
-  EXPECT_EQ(other.say("SET b 1"), "+OK\r\n");
-  EXPECT_EQ(client_.receive("MULTI\r\nSET a 1\r\nEXEC\r\n"), "+OK\r\n+QUEUED\r\n*-1\r\n");
-  EXPECT_EQ(client_.say("EXISTS a"), ":0\r\n");
-  EXPECT_EQ(client_.receive("WATCH b\r\nMULTI\r\nWATCH b\r\nINCR b\r\nEXEC\r\n"),
-            "+OK\r\n+OK\r\n-ERR WATCH inside MULTI is not allowed\r\n+QUEUED\r\n*1\r\n:2\r\n");
-  EXPECT_EQ(client_.receive("WATCH b\r\nINCR b\r\nUNWATCH\r\nMULTI\r\nGET b\r\nEXEC\r\n"),
-            "+OK\r\n:3\r\n+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n$1\r\n3\r\n");
-  EXPECT_EQ(client_.receive("SET e 1 PX 50\r\nWATCH e\r\n"), "+OK\r\n+OK\r\n");
-  now_ += 50;
-  EXPECT_EQ(client_.receive("MULTI\r\nFLUSHALL\r\nEXEC\r\nDBSIZE\r\n"), "+OK\r\n+QUEUED\r\n*-1\r\n:2\r\n");
-}
-
-TEST_F(SessionTest, ATransactionThatIsTooLargeIsRefused) {
-  EXPECT_EQ(client_.say("MULTI"), "+OK\r\n");
-  std::string answer;
-  for (int i = 0; i < 40 && answer != "-ERR the transaction is too large\r\n"; ++i) {
-    answer = client_.ask({"SET", "a", std::string(1 << 19, 'x')});
-  }
-  EXPECT_EQ(answer, "-ERR the transaction is too large\r\n");
-  EXPECT_THAT(client_.say("EXEC"), StartsWith("-EXECABORT"));
 }
 
 TEST_F(SessionTest, ScanTellsAllKeysSomeAtATime) {

@@ -1,0 +1,73 @@
+// MULTI, EXEC and WATCH, and commands that change several keys.
+#include <gmock/gmock.h>
+
+#include "support/kv_session.hpp"
+
+namespace atoll::kv {
+namespace {
+
+using ::testing::StartsWith;
+
+class TransactionTest : public SessionTest {};
+
+TEST_F(TransactionTest, ATransactionRunsAsAWhole) {
+  EXPECT_EQ(client_.receive("MULTI\r\nSET a 1\r\nINCR a\r\nPING\r\nGET a\r\nINCR b c\r\n"),
+            "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n"
+            "-ERR wrong number of arguments for 'incr' command\r\n");
+  EXPECT_EQ(client_.say("EXEC"), "-EXECABORT Transaction discarded because of previous errors.\r\n");
+  EXPECT_EQ(client_.say("EXISTS a"), ":0\r\n");
+  EXPECT_EQ(client_.receive("MULTI\r\nSET a x\r\nINCR a\r\nDBSIZE\r\nPING\r\nMGET a b\r\nEXEC\r\n"),
+            "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n"
+            "*5\r\n+OK\r\n-ERR value is not an integer or out of range\r\n:1\r\n+PONG\r\n*2\r\n$1\r\nx\r\n$-1\r\n");
+  EXPECT_EQ(client_.receive("MULTI\r\nEXEC\r\nEXEC\r\nDISCARD\r\n"),
+            "+OK\r\n*0\r\n-ERR EXEC without MULTI\r\n-ERR DISCARD without MULTI\r\n");
+  EXPECT_EQ(client_.receive("MULTI\r\nMULTI\r\nSET a y\r\nDISCARD\r\nGET a\r\n"),
+            "+OK\r\n-ERR MULTI calls can not be nested\r\n+QUEUED\r\n+OK\r\n$1\r\nx\r\n");
+  EXPECT_EQ(client_.receive("MULTI\r\nFLUSHALL\r\nSET a z\r\nEXEC\r\nDBSIZE\r\n"),
+            "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+OK\r\n:1\r\n");
+  EXPECT_EQ(client_.receive("MULTI\r\nAUTH x\r\nEXEC\r\n"),
+            "+OK\r\n-ERR Command not allowed inside a transaction\r\n"
+            "-EXECABORT Transaction discarded because of previous errors.\r\n");
+}
+
+TEST_F(TransactionTest, AWatchedKeyThatChangesStopsExec) {
+  Client other(service_);
+  EXPECT_EQ(client_.say("WATCH a b"), "+OK\r\n");
+  EXPECT_EQ(other.say("SET b 1"), "+OK\r\n");
+  EXPECT_EQ(client_.receive("MULTI\r\nSET a 1\r\nEXEC\r\n"), "+OK\r\n+QUEUED\r\n*-1\r\n");
+  EXPECT_EQ(client_.say("EXISTS a"), ":0\r\n");
+  EXPECT_EQ(client_.receive("WATCH b\r\nMULTI\r\nWATCH b\r\nINCR b\r\nEXEC\r\n"),
+            "+OK\r\n+OK\r\n-ERR WATCH inside MULTI is not allowed\r\n+QUEUED\r\n*1\r\n:2\r\n");
+  EXPECT_EQ(client_.receive("WATCH b\r\nINCR b\r\nUNWATCH\r\nMULTI\r\nGET b\r\nEXEC\r\n"),
+            "+OK\r\n:3\r\n+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n$1\r\n3\r\n");
+  EXPECT_EQ(client_.receive("SET e 1 PX 50\r\nWATCH e\r\n"), "+OK\r\n+OK\r\n");
+  now_ += 50;
+  EXPECT_EQ(client_.receive("MULTI\r\nFLUSHALL\r\nEXEC\r\nDBSIZE\r\n"), "+OK\r\n+QUEUED\r\n*-1\r\n:2\r\n");
+}
+
+TEST_F(TransactionTest, ATransactionThatIsTooLargeIsRefused) {
+  EXPECT_EQ(client_.say("MULTI"), "+OK\r\n");
+  std::string answer;
+  for (int i = 0; i < 40 && answer != "-ERR the transaction is too large\r\n"; ++i) {
+    answer = client_.ask({"SET", "a", std::string(1 << 19, 'x')});
+  }
+  EXPECT_EQ(answer, "-ERR the transaction is too large\r\n");
+  EXPECT_THAT(client_.say("EXEC"), StartsWith("-EXECABORT"));
+}
+
+TEST_F(TransactionTest, AnAnswerBeyondTheLimitDoesNotStopIt) {
+  (void)client_.ask({"SET", "large", std::string(900'000, 'v')});
+  EXPECT_EQ(client_.say("MULTI"), "+OK\r\n");
+  EXPECT_EQ(client_.say("INCR before"), "+QUEUED\r\n");
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(client_.say("GET large"), "+QUEUED\r\n");
+  EXPECT_EQ(client_.say("INCR behind"), "+QUEUED\r\n");
+  EXPECT_EQ(client_.say("DBSIZE"), "+QUEUED\r\n");
+  EXPECT_EQ(client_.say("MSET x 1 y 2"), "+QUEUED\r\n");
+  (void)client_.say("EXEC");
+  EXPECT_TRUE(client_.session().reply().overflowed()) << "which ends the client";
+  Client other(service_);
+  EXPECT_EQ(other.say("MGET before behind x y"), "*4\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n2\r\n");
+}
+
+}  // namespace
+}  // namespace atoll::kv
