@@ -23,6 +23,10 @@ std::optional<std::string_view> alive(Worker& worker, std::optional<std::string_
 
 }  // namespace
 
+bool Transaction::too_large(Session& session) const noexcept {
+  return queued_bytes_ + watched_bytes_ > session.service().limits().request_bytes;
+}
+
 void Transaction::queue(Session& session, const Command& command, Arguments arguments) {
   RespWriter& reply = session.reply();
   if (command.has(kNotQueued)) {
@@ -34,9 +38,9 @@ void Transaction::queue(Session& session, const Command& command, Arguments argu
   for (const std::string_view key : keys) {
     if (!check_key(key, reply)) return fail();
   }
-  bytes_ += kQueuedOverhead;
-  for (const std::string_view argument : arguments) bytes_ += argument.size() + sizeof(std::string);
-  if (bytes_ > session.service().limits().request_bytes) {
+  queued_bytes_ += kQueuedOverhead;
+  for (const std::string_view argument : arguments) queued_bytes_ += argument.size() + sizeof(std::string);
+  if (too_large(session)) {
     fail();
     queue_.clear();
     return reply.error("ERR the transaction is too large");
@@ -50,12 +54,15 @@ void Transaction::watch(Session& session, Arguments keys) {
   Worker& worker = session.worker();
   for (const std::string_view key : keys) {
     if (!check_key(key, reply)) return;
-    bytes_ += kQueuedOverhead;
     const Result<bool> there = worker.service.map().get(key, worker.value);
     if (!there.ok()) return reply_status(reply, there.status());
     const auto stored = alive(worker, *there ? std::optional<std::string_view>(worker.value) : std::nullopt);
-    bytes_ += key.size() + (stored ? stored->size() : 0);
-    if (bytes_ > session.service().limits().request_bytes) return reply.error("ERR the transaction is too large");
+    const std::size_t bytes = kQueuedOverhead + key.size() + (stored ? stored->size() : 0);
+    watched_bytes_ += bytes;
+    if (too_large(session)) {
+      watched_bytes_ -= bytes;
+      return reply.error("ERR the transaction is too large");
+    }
     watched_.push_back({std::string(key), std::nullopt});
     if (stored) watched_.back().stored = *stored;
   }

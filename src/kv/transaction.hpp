@@ -26,7 +26,10 @@ class Transaction {
   void fail() noexcept { failed_ = open_; }
   void queue(Session& session, const Command& command, Arguments arguments);
   void watch(Session& session, Arguments keys);
-  void unwatch() noexcept { watched_.clear(); }
+  void unwatch() noexcept {
+    watched_.clear();
+    watched_bytes_ = 0;
+  }
   /// REQUIRES: open().
   void execute(Session& session);
   void discard() noexcept { *this = Transaction(); }
@@ -41,6 +44,7 @@ class Transaction {
     std::string key;
     std::optional<std::string> stored;
   };
+  [[nodiscard]] bool too_large(Session& session) const noexcept;
   [[nodiscard]] std::size_t step_end(std::size_t first) const noexcept;
   /// Runs commands of the queue that may be in one step; with the first ones, compares what is watched. False: it has
   /// changed, or that could not be found out; the client has been told.
@@ -52,7 +56,7 @@ class Transaction {
   [[nodiscard]] static bool is_idle(Session& session, const Queued& queued) noexcept;
 
   bool open_ = false, failed_ = false;
-  std::size_t bytes_ = 0;
+  std::size_t queued_bytes_ = 0, watched_bytes_ = 0;
   std::vector<Queued> queue_;
   std::vector<Watched> watched_;
 };

@@ -55,6 +55,20 @@ TEST_F(TransactionTest, ATransactionThatIsTooLargeIsRefused) {
   EXPECT_THAT(client_.say("EXEC"), StartsWith("-EXECABORT"));
 }
 
+TEST_F(TransactionTest, UnwatchMakesRoomAgain) {
+  (void)client_.ask({"SET", "large", std::string(1 << 20, 'x')});
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_EQ(client_.say("WATCH large"), "+OK\r\n");
+    EXPECT_EQ(client_.say("UNWATCH"), "+OK\r\n");
+  }
+  std::string answer;
+  int watched = 0;
+  for (; watched < 40 && answer != "-ERR the transaction is too large\r\n"; ++watched) answer = client_.say("WATCH large");
+  EXPECT_EQ(watched, 16) << "the last was refused";
+  EXPECT_EQ(client_.receive("WATCH a\r\nUNWATCH\r\nMULTI\r\nINCR a\r\nEXEC\r\n"),
+            "+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n:1\r\n");
+}
+
 TEST_F(TransactionTest, AnAnswerBeyondTheLimitDoesNotStopIt) {
   (void)client_.ask({"SET", "large", std::string(900'000, 'v')});
   EXPECT_EQ(client_.say("MULTI"), "+OK\r\n");
