@@ -134,8 +134,7 @@ void getex(Call& call) {
 void mset(Call& call) {
   if (call.arguments.size() % 2 == 0) return wrong_arity(call.reply, call.command.name);
   call.reply.ok();
-  for (std::size_t i = 1; i + 1 < call.arguments.size(); i += 2)
-    call.keys.put(call.arguments[i], call.arguments[i + 1]);
+  call.keys.put_all(call.arguments.subspan(1));
 }
 
 void msetnx(Call& call) {
@@ -143,9 +142,7 @@ void msetnx(Call& call) {
   bool none = true;
   for (std::size_t i = 1; i < call.arguments.size() && none; i += 2) none = !call.keys.get(call.arguments[i]);
   call.reply.integer(none ? 1 : 0);
-  if (!none) return;
-  for (std::size_t i = 1; i + 1 < call.arguments.size(); i += 2)
-    call.keys.put(call.arguments[i], call.arguments[i + 1]);
+  if (none) call.keys.put_all(call.arguments.subspan(1));
 }
 
 }  // namespace commands

@@ -24,10 +24,24 @@ std::optional<Item> Keys::get(std::string_view key) {
 
 void Keys::put(std::string_view key, std::string_view value, std::int64_t expires_at) {
   if (!status_.ok()) return;
-  if (value.size() > kMaxStringBytes) {
-    return fail({Errc::kInvalidArgument, "string exceeds maximum allowed size (proto-max-bulk-len)"});
-  }
-  fail(write(key, value, expires_at));
+  fail(check_length(value));
+  if (status_.ok()) fail(write(key, value, expires_at));
+}
+
+void Keys::put_all(std::span<const std::string_view> pairs) {
+  for (std::size_t i = 1; i < pairs.size(); i += 2) fail(check_length(pairs[i]));
+  if (status_.ok()) fail(write_all(pairs));
+}
+
+Status Keys::check_length(std::string_view value) noexcept {
+  if (value.size() <= kMaxStringBytes) return {};
+  return {Errc::kInvalidArgument, "string exceeds maximum allowed size (proto-max-bulk-len)"};
+}
+
+Status Keys::write_all(std::span<const std::string_view> pairs) {
+  Status status;
+  for (std::size_t i = 0; i + 1 < pairs.size() && status.ok(); i += 2) status = write(pairs[i], pairs[i + 1], kNever);
+  return status;
 }
 
 bool Keys::erase(std::string_view key) {
@@ -79,6 +93,42 @@ Status StepKeys::write(std::string_view key, std::string_view value, std::int64_
   std::string& encoded = worker().encoded;
   encode(value, expires_at, encoded);
   return step_.put(key, encoded).status();
+}
+
+Status StepKeys::write_all(std::span<const std::string_view> pairs) {
+  Formers formers;
+  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
+    const auto [former, is_first] = formers.try_emplace(pairs[i]);
+    if (!is_first) continue;
+    const auto stored = step_.get(pairs[i]);
+    if (!stored.ok()) return stored.status();
+    if (*stored) former->second.stored = **stored;
+  }
+  Status status;
+  // New ones first: it is they who need memory most, and to erase them again needs none.
+  for (const bool was_there : {false, true}) {
+    for (std::size_t i = 0; i + 1 < pairs.size() && status.ok(); i += 2) {
+      Former& former = formers.at(pairs[i]);
+      if (former.stored.has_value() != was_there) continue;
+      status = write(pairs[i], pairs[i + 1], kNever);
+      if (status.ok()) former.is_changed = true;
+    }
+  }
+  if (!status.ok()) put_back(formers);
+  return status;
+}
+
+/// The memory of the values that were replaced is free only when the step has ended, so a value that does not fit
+/// where the new one stands needs more. If there is none the key keeps the new value, which is better than none.
+void StepKeys::put_back(const Formers& formers) {
+  for (const auto& [key, former] : formers) {
+    if (!former.is_changed) continue;
+    if (former.stored) {
+      (void)step_.put(key, *former.stored);
+    } else {
+      (void)step_.erase(key);
+    }
+  }
 }
 
 void erase_expired(Worker& worker, std::string_view key) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -27,6 +28,8 @@ class Keys {
   /// What the key has; good until the key is changed.
   std::optional<Item> get(std::string_view key);
   void put(std::string_view key, std::string_view value, std::int64_t expires_at = kNever);
+  /// Puts keys and values, which stand in turn. When it fails, what it has put is undone if there is the memory.
+  void put_all(std::span<const std::string_view> pairs);
   /// Whether it was there.
   bool erase(std::string_view key);
 
@@ -44,6 +47,9 @@ class Keys {
   virtual Result<std::optional<std::string_view>> read(std::string_view key) = 0;
   virtual Status write(std::string_view key, std::string_view value, std::int64_t expires_at) = 0;
   virtual Status remove(std::string_view key) = 0;
+  /// REQUIRES: no value is too long.
+  virtual Status write_all(std::span<const std::string_view> pairs);
+  static Status check_length(std::string_view value) noexcept;
 
   Worker& worker_;
   Status status_;
@@ -110,6 +116,15 @@ class StepKeys final : public Keys {
   Result<std::optional<std::string_view>> read(std::string_view key) override { return step_.get(key); }
   Status write(std::string_view key, std::string_view value, std::int64_t expires_at) override;
   Status remove(std::string_view key) override { return step_.erase(key).status(); }
+  Status write_all(std::span<const std::string_view> pairs) override;
+
+  /// What a key had before, and whether it has been changed since.
+  struct Former {
+    std::optional<std::string> stored;
+    bool is_changed = false;
+  };
+  using Formers = std::unordered_map<std::string_view, Former>;
+  void put_back(const Formers& formers);
 
   HashMap::Step& step_;
 };

@@ -83,5 +83,31 @@ TEST_F(TransactionTest, AnAnswerBeyondTheLimitDoesNotStopIt) {
   EXPECT_EQ(other.say("MGET before behind x y"), "*4\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n2\r\n");
 }
 
+TEST_F(TransactionTest, AValueThatIsTooLongStopsMsetBeforeItBegins) {
+  EXPECT_EQ(client_.say("SET a 1"), "+OK\r\n");
+  const std::string large(kMaxStringBytes + 1, 'v');
+  EXPECT_THAT(client_.ask({"MSET", "a", "2", "b", "2", "c", large}), StartsWith("-ERR string exceeds"));
+  EXPECT_THAT(client_.ask({"MSETNX", "b", "2", "c", large}), StartsWith("-ERR string exceeds"));
+  EXPECT_THAT(client_.ask({"MSET", "a", "2", std::string(1025, 'k'), "2"}), StartsWith("-ERR the key is longer"));
+  EXPECT_EQ(client_.say("MGET a b c"), "*3\r\n$1\r\n1\r\n$-1\r\n$-1\r\n");
+}
+
+TEST_F(TransactionTest, MsetThatFindsNoMemoryIsUndone) {
+  constexpr std::string_view kOom = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+  const std::string large(1 << 19, 'v');
+  EXPECT_EQ(client_.say("MSET small 1 small2 1"), "+OK\r\n");
+  std::string answer = "+OK\r\n";
+  for (int i = 0; i < 100 && answer == "+OK\r\n"; ++i) answer = client_.ask({"SET", fmt::format("large{}", i), large});
+  EXPECT_EQ(answer, kOom);
+  EXPECT_EQ(client_.say("DEL large0 large1"), ":2\r\n");
+  const std::string size = client_.say("DBSIZE");
+  EXPECT_EQ(client_.ask({"MSET", "small", "2", "new", large, "new", large, "new2", large, "new3", large}), kOom);
+  EXPECT_EQ(client_.ask({"MSETNX", "new", "2", "new2", large, "new3", large, "new4", large}), kOom);
+  EXPECT_EQ(client_.ask({"MSET", "small", "2", "small2", large, "large2", large + "1", "large3", large + "1"}), kOom);
+  EXPECT_EQ(client_.say("MGET small small2 new new2 new3"), "*5\r\n$1\r\n1\r\n$1\r\n1\r\n$-1\r\n$-1\r\n$-1\r\n");
+  EXPECT_EQ(client_.say("DBSIZE"), size);
+  EXPECT_EQ(client_.ask({"MSET", "small", "2", "new", large}), "+OK\r\n") << "the memory is free again";
+}
+
 }  // namespace
 }  // namespace atoll::kv
