@@ -54,7 +54,7 @@ constexpr Command kCommands[] = {
     {"psetex",       4, kWrites | kFast,                   1,  1, 1, setex,       kOnKeys,   "string",       "Sets the value of a key that expires in milliseconds"},
     {"pttl",         2, kFast,                             1,  1, 1, pttl,        kOnKeys,   "generic",      "Tells in how many milliseconds a key expires"},
     {"quit",        -1, kNoAuth | kAtOnce | kFast,         0,  0, 0, kNoKeys,     quit,      "connection",   "Ends the connection"},
-    {"randomkey",    1, kWholeMap,                         0,  0, 0, kNoKeys,     randomkey, "generic",      "Tells any key"},
+    {"randomkey",    1, kWholeMap | kSlow,                 0,  0, 0, kNoKeys,     randomkey, "generic",      "Tells any key"},
     {"reset",        1, kNoAuth | kAtOnce | kFast,         0,  0, 0, kNoKeys,     reset,     "connection",   "Makes the connection as it was at first"},
     {"scan",        -2, kWholeMap | kSlow,                 0,  0, 0, kNoKeys,     scan,      "generic",      "Tells the keys, some at a time"},
     {"select",       2, kFast,                             0,  0, 0, kNoKeys,     select,    "connection",   "Chooses the database, of which there is one"},

@@ -132,9 +132,8 @@ void scan(Session& session, Arguments arguments) {
 }
 
 void randomkey(Session& session, Arguments) {
-  // Keys of one part of the table, which is chosen by chance; or of what comes behind it.
+  // Keys of one part of the table, which is chosen by chance; or of the next that has some, once around.
   thread_local std::mt19937_64 random{std::random_device{}()};
-  constexpr int kMaxSteps = 1000;
   HashMap& map = session.service().map();
   std::vector<std::string> found;
   const auto visit = [&](std::string_view key, std::string_view stored) {
@@ -143,10 +142,11 @@ void randomkey(Session& session, Arguments) {
     return true;
   };
   std::uint64_t cursor = random();
-  for (int step = 0; step < kMaxSteps && found.empty(); ++step) {
+  for (int ends = 0; ends < 2 && found.empty();) {
     const Result<std::uint64_t> next = map.scan(cursor, std::ref(visit));
     if (!next.ok()) return reply_status(session.reply(), next.status());
     cursor = *next;
+    if (cursor == 0) ++ends;  // the first time, what is before the place where it began is still to come
   }
   if (found.empty()) return session.reply().null();
   session.reply().bulk(found[random() % found.size()]);

@@ -193,6 +193,16 @@ TEST_F(SessionTest, ScanTellsAllKeysSomeAtATime) {
   EXPECT_EQ(client_.say("RANDOMKEY"), "$-1\r\n");
 }
 
+TEST_F(SessionTest, RandomkeyFindsTheOnlyOneOfALargeTable) {
+  for (int i = 0; i < 50'000; ++i) ASSERT_TRUE(map_.put(fmt::format("key{}", i), std::string_view("\0v", 2)).ok());
+  EXPECT_EQ(client_.say("FLUSHALL"), "+OK\r\n");
+  EXPECT_EQ(client_.say("SET lonely 1"), "+OK\r\n");
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(client_.say("RANDOMKEY"), "$6\r\nlonely\r\n");
+  EXPECT_EQ(client_.say("PEXPIRE lonely 10"), ":1\r\n");
+  now_ += 10;
+  EXPECT_EQ(client_.say("RANDOMKEY"), "$-1\r\n");
+}
+
 TEST_F(SessionTest, WhatIsTooLargeForTheMapIsAnErrorAndNoMore) {
   EXPECT_EQ(client_.ask({"SET", std::string(1025, 'k'), "v"}), "-ERR the key is longer than 1024 bytes\r\n");
   EXPECT_EQ(client_.ask({"MGET", "a", std::string(1025, 'k')}), "-ERR the key is longer than 1024 bytes\r\n");
