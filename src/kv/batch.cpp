@@ -13,6 +13,7 @@ void Batch::run() {
 }
 
 void Batch::answer(std::size_t index, std::optional<std::string_view> stored) {
+  if (readers_[index]->postpones(keys_[index])) return;
   RespWriter& reply = readers_[index]->reply();
   std::optional<Item> item;
   if (stored) {
@@ -49,7 +50,9 @@ void Batch::run_gets() {
     };
     status = worker_.service.map().get_many(keys_, std::ref(found));
   }
-  for (; answered < keys_.size(); ++answered) reply_status(readers_[answered]->reply(), status);
+  for (; answered < keys_.size(); ++answered) {
+    if (!readers_[answered]->postpones(keys_[answered])) reply_status(readers_[answered]->reply(), status);
+  }
   for (const std::size_t index : expired_) erase_expired(worker_, keys_[index]);
   keys_.clear();
   readers_.clear();

@@ -10,8 +10,14 @@ namespace atoll::kv {
 
 namespace {
 
+constexpr std::size_t kMaxClientNameBytes = 256;  // which an idle client costs as long as it is there
+
 /// Names stand in lists, one per line, and must not break them.
 bool check_name(Session& session, std::string_view name, std::string_view what) {
+  if (name.size() > kMaxClientNameBytes) {
+    session.reply().error(fmt::format("ERR {} cannot be longer than {} bytes.", what, kMaxClientNameBytes));
+    return false;
+  }
   if (std::all_of(name.begin(), name.end(), [](char c) { return c >= '!' && c <= '~'; })) return true;
   session.reply().error(fmt::format("ERR {} cannot contain spaces, newlines or special characters.", what));
   return false;

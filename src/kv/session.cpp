@@ -3,20 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "kv/execute.hpp"
 #include "kv/handlers.hpp"
 
 namespace atoll::kv {
 namespace {
-
-/// How many requests of one session may be in a batch: what they are answered shall not exceed the limit, however large
-/// the values are.
-std::size_t max_run(const Limits& limits) noexcept {
-  constexpr std::size_t kMost = 32, kAnswerBytes = HashMap::kMaxValueBytes + 64;
-  const std::size_t room = limits.output_limit_bytes - std::min(limits.output_limit_bytes, limits.output_pause_bytes);
-  return std::clamp<std::size_t>(room / kAnswerBytes, 1, kMost);
-}
 
 constexpr std::size_t kStrangerArguments = 10, kStrangerBytes = 16 << 10;
 
@@ -30,7 +23,6 @@ bool is_http(std::string_view word) noexcept {
 Session::Session(Worker& worker)
     : worker_(worker),
       reply_(out_, worker.service.limits().output_limit_bytes),
-      max_run_(max_run(worker.service.limits())),
       authenticated_(worker.service.options().password.empty()),
       id_(worker.service.next_client_id()) {}
 
@@ -47,12 +39,17 @@ ParserLimits Session::parser_limits() const noexcept {
 Session::Progress Session::advance(Batch& batch) {
   const ParserLimits limits = parser_limits();
   Kind run_of = Kind::kOther;
-  std::size_t in_run = 0;
+  std::size_t in_run = 0, max_run = 0;
   while (!closing_ && !reply_.overflowed()) {
-    if (out_.size() >= worker_.service.limits().output_pause_bytes) return Progress::kFull;
+    if (is_full()) return Progress::kFull;
+    if (!postponed_.empty()) {
+      add_postponed(batch);
+      return Progress::kAgain;
+    }
     if (!have_request_) {
       const RespParser::Outcome outcome = parser_.parse(in_.data(), in_.size(), limits);
-      if (outcome == RespParser::Outcome::kMore) return Progress::kIdle;
+      // Again, for the batch may postpone some.
+      if (outcome == RespParser::Outcome::kMore) return run_of == Kind::kGet ? Progress::kAgain : Progress::kIdle;
       if (outcome == RespParser::Outcome::kError) {
         if (in_run > 0) return Progress::kAgain;
         reply_.error("ERR " + parser_.error());
@@ -67,7 +64,8 @@ Session::Progress Session::advance(Batch& batch) {
       command_ = find_command(parser_.arguments()[0]);
     }
     const Kind next = kind();
-    if (in_run > 0 && (next != run_of || in_run == max_run_)) return Progress::kAgain;
+    if (in_run > 0 && (next != run_of || in_run == max_run)) return Progress::kAgain;
+    if (in_run == 0) max_run = begin_run(next);
     ++worker_.counts.commands;
     if (next == Kind::kGet) {
       batch.add_get(*this, parser_.arguments()[1]);
@@ -86,6 +84,26 @@ Session::Progress Session::advance(Batch& batch) {
     finish_request();
   }
   return Progress::kIdle;
+}
+
+/// How many requests of this kind may be in the batch. For GETs more and more, until some are postponed.
+std::size_t Session::begin_run(Kind kind) noexcept {
+  if (kind != Kind::kGet) return kMaxRun;
+  return std::exchange(max_gets_, std::min(kMaxRun, max_gets_ * 2));
+}
+
+bool Session::postpones(std::string_view key) {
+  if (!is_full()) return false;
+  postponed_.emplace_back(key);
+  max_gets_ = 1;
+  return true;
+}
+
+/// One at a time: its value is likely to be large, and others would be read in vain.
+void Session::add_postponed(Batch& batch) {
+  postponed_key_ = std::move(postponed_.front());
+  postponed_.erase(postponed_.begin());
+  batch.add_get(*this, postponed_key_);
 }
 
 Session::Kind Session::kind() const noexcept {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kv/batch.hpp"
 #include "kv/buffer.hpp"
@@ -30,6 +31,9 @@ class Session {
   /// Runs the requests that have come in, in order. Those that are in the batch now are answered when it runs; they
   /// use the bytes of `in`, which must stay until then.
   Progress advance(Batch& batch);
+  /// True: so much waits for the client that this GET of the batch, and those of the same client behind it, are not to
+  /// be answered now. They are run again when the client has taken some.
+  [[nodiscard]] bool postpones(std::string_view key);
 
   /// REQUIRES, to add to it: the last `advance` said kIdle.
   [[nodiscard]] Buffer& in() noexcept { return in_; }
@@ -57,6 +61,11 @@ class Session {
   enum class Kind : std::uint8_t { kOther, kGet, kSet };
   [[nodiscard]] ParserLimits parser_limits() const noexcept;
   [[nodiscard]] Kind kind() const noexcept;
+  [[nodiscard]] bool is_full() const noexcept {
+    return out_.size() >= worker_.service.limits().output_pause_bytes;
+  }
+  [[nodiscard]] std::size_t begin_run(Kind kind) noexcept;
+  void add_postponed(Batch& batch);
   void finish_request() noexcept;
   void run(Arguments arguments);
   void reject_unknown(Arguments arguments);
@@ -68,7 +77,10 @@ class Session {
   const Command* command_ = nullptr;  // of the request that is next
   bool have_request_ = false;
   bool closing_ = false;
-  const std::size_t max_run_;
+  static constexpr std::size_t kMaxRun = 32;
+  std::size_t max_gets_ = kMaxRun;      // in a batch; few after some were postponed
+  std::vector<std::string> postponed_;  // keys of GETs, before what is in in_
+  std::string postponed_key_;           // of the one that is in the batch
   bool authenticated_;
   std::uint64_t id_;
   std::string name_;

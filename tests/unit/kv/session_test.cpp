@@ -242,6 +242,26 @@ TEST_F(SessionTest, AnswersThatAreNotTakenStopTheRequests) {
   EXPECT_EQ(total, 300u * (9 + 900'000 + 11));
 }
 
+TEST_F(SessionTest, GetsOfLargeValuesWaitUntilTheClientTakesThem) {
+  (void)client_.ask({"SET", "large", std::string(1'000'000, 'v')});
+  (void)client_.ask({"SET", "small", "s"});
+  std::string gets, expected;
+  for (int i = 0; i < 40; ++i) {
+    gets += i % 4 == 0 ? "*2\r\n$3\r\nGET\r\n$5\r\nlarge\r\n" : "*2\r\n$3\r\nGET\r\n$5\r\nsmall\r\n";
+    expected += i % 4 == 0 ? "$1000000\r\n" + std::string(1'000'000, 'v') + "\r\n" : "$1\r\ns\r\n";
+  }
+  gets += "*1\r\n$4\r\nPING\r\n";
+  expected += "+PONG\r\n";
+  std::string all = client_.receive(gets);
+  EXPECT_LT(all.size(), 2'100'000u) << "the pause, and one answer more";
+  for (int i = 0; i < 40 && all.size() < expected.size(); ++i) {
+    const std::string more = client_.receive("");
+    EXPECT_LT(more.size(), 2'100'000u);
+    all += more;
+  }
+  EXPECT_TRUE(all == expected);
+}
+
 TEST_F(SessionTest, AnAnswerBeyondTheLimitEndsTheClient) {
   (void)client_.ask({"SET", "a", std::string(900'000, 'v')});
   std::vector<std::string> words(20, "a");
@@ -275,6 +295,11 @@ TEST_F(SessionTest, TellsAboutItself) {
   EXPECT_THAT(client_.say("INFO"), HasSubstr("redis_version:"));
   EXPECT_EQ(client_.say("CLIENT SETINFO LIB-NAME test"), "+OK\r\n");
   EXPECT_THAT(client_.ask({"CLIENT", "SETNAME", "a b"}), StartsWith("-ERR Client names cannot contain spaces"));
+  EXPECT_THAT(client_.ask({"CLIENT", "SETNAME", std::string(257, 'n')}),
+              StartsWith("-ERR Client names cannot be longer than 256 bytes."));
+  EXPECT_THAT(client_.ask({"HELLO", "2", "SETNAME", std::string(257, 'n')}), StartsWith("-ERR Client names cannot"));
+  EXPECT_EQ(client_.say("CLIENT GETNAME"), "$-1\r\n");
+  EXPECT_EQ(client_.ask({"CLIENT", "SETNAME", std::string(256, 'n')}), "+OK\r\n");
   EXPECT_THAT(client_.say("CLIENT ID"), StartsWith(":"));
   EXPECT_EQ(client_.say("PING hi"), "$2\r\nhi\r\n");
   EXPECT_EQ(client_.say("TIME"), "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n");
