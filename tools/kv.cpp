@@ -85,6 +85,7 @@ int start(const KvArguments& arguments) {
   spec.options.line_bytes = std::uint32_t(bytes_of(arguments.line));
   spec.prefix_output = false;
   spec.grace = std::chrono::milliseconds(200);
+  spec.stop_within = std::chrono::seconds(5);  // for a node may be in the middle of a command that takes long
   spec.environment["ATOLL_JOB"] = job.dump();
   return cluster::launch(spec);
 }

@@ -131,6 +131,7 @@ class Launcher {
   void on_exit(NodeId id);
   void on_failure(NodeId id, const std::string& why, bool expected);
   void on_clock();
+  void kill_after(std::chrono::milliseconds delay, int signal);
   void signal_all(int signal);
   [[nodiscard]] std::size_t alive() const;
 
@@ -143,6 +144,7 @@ class Launcher {
   int interrupts_ = 0;
   bool terminated_ = false, killed_ = false;  // by us
   std::optional<Clock::time_point> terminate_at_, kill_at_;
+  std::string kill_reason_;
 };
 
 int Launcher::run() {
@@ -249,7 +251,13 @@ void Launcher::on_signal() {
       // The terminal sends its signals to the whole foreground group, nodes included; they shall not come twice.
       signal_all(signal);
     }
+    if (spec_.stop_within && !kill_at_) kill_after(*spec_.stop_within, signal);
   }
+}
+
+void Launcher::kill_after(std::chrono::milliseconds delay, int signal) {
+  kill_at_ = Clock::now() + delay;
+  kill_reason_ = fmt::format("{:.1f} s of SIG{}", seconds(delay), ::sigabbrev_np(signal));
 }
 
 /// Passes on what is in the node's pipes now. The reads are bounded, or a node that never stops writing would shut
@@ -307,13 +315,13 @@ void Launcher::on_clock() {
   if (terminate_at_ && *terminate_at_ <= now && alive() > 0) {
     terminate_at_.reset();
     terminated_ = true;
-    kill_at_ = now + kKillDelay;
+    if (!kill_at_) kill_after(kKillDelay, SIGTERM);
     signal_all(SIGTERM);
   }
   if (kill_at_ && *kill_at_ <= now && alive() > 0) {
     kill_at_.reset();
     killed_ = true;
-    say("{} of the nodes did not end within {:.1f} s of SIGTERM; killing them", alive(), seconds(kKillDelay));
+    say("{} of the nodes did not end within {}; killing them", alive(), kill_reason_);
     signal_all(SIGKILL);
   }
 }

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct LaunchSpec {
   bool prefix_output = true;              // "[k] " before every line; else the nodes write to our stdout and stderr
   bool keep_going = false;                // the death of one does not end the others
   std::chrono::milliseconds grace{3000};  // from the first death to SIGTERM for the others
+  /// From a signal that is passed on to SIGKILL for who still runs; none: the nodes may take as long as they want.
+  std::optional<std::chrono::milliseconds> stop_within;
   std::map<std::string, std::string> environment;  // added for every node; may override what comes from `options`
 };
 

@@ -205,6 +205,17 @@ TEST(Launcher, passes_signals_on) {
   EXPECT_TRUE(contains(outcome.out, "[1] got"));
 }
 
+TEST(Launcher, who_does_not_stop_in_time_is_killed_if_that_is_wanted) {
+  LaunchSpec spec = shell(2, "trap 'echo got' TERM; echo ready; while :; do sleep 0.05; done");
+  spec.stop_within = 300ms;
+  LaunchProcess process(spec);
+  ASSERT_TRUE(eventually([&] { return sorted_lines(process.out()).size() == 2; }));
+  const Outcome outcome = process.wait(SIGTERM);
+  EXPECT_EQ(outcome.code, 128 + 9);
+  EXPECT_TRUE(contains(outcome.out, "[0] got"));
+  EXPECT_TRUE(contains(outcome.err, "2 of the nodes did not end within 0.3 s of SIGTERM; killing them")) << outcome.err;
+}
+
 TEST(Launcher, the_second_interrupt_kills) {
   LaunchProcess process(shell(2, "trap 'echo got' INT; echo ready; while :; do sleep 0.05; done"));
   ASSERT_TRUE(eventually([&] { return sorted_lines(process.out()).size() == 2; }));
