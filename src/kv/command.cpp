@@ -4,6 +4,8 @@
 
 #include <charconv>
 
+#include "kv/glob.hpp"
+
 namespace atoll::kv {
 
 bool is_word(std::string_view word, std::string_view upper) noexcept {
@@ -24,6 +26,12 @@ bool parse_integer(std::string_view text, std::int64_t& value) noexcept {
 
 void wrong_arity(RespWriter& reply, std::string_view name) {
   reply.error(fmt::format("ERR wrong number of arguments for '{}' command", name));
+}
+
+bool check_pattern(std::string_view pattern, RespWriter& reply) {
+  if (pattern.size() <= kMaxPatternBytes) return true;
+  reply.error(fmt::format("ERR the pattern is longer than {} bytes", kMaxPatternBytes));
+  return false;
 }
 
 void reply_status(RespWriter& reply, Status status) {

@@ -69,6 +69,8 @@ inline constexpr std::string_view kSyntaxError = "ERR syntax error";
 inline constexpr std::string_view kNotAnInteger = "ERR value is not an integer or out of range";
 /// "ERR wrong number of arguments for 'get' command"
 void wrong_arity(RespWriter& reply, std::string_view name);
+/// False: the pattern is too long for `glob_match`, and the client has been told.
+[[nodiscard]] bool check_pattern(std::string_view pattern, RespWriter& reply);
 /// What the map says, in words of Redis where it has some.
 void reply_status(RespWriter& reply, Status status);
 

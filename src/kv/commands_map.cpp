@@ -60,6 +60,7 @@ bool parse_scan(Session& session, Arguments arguments, ScanOptions& options) {
     }
     if (is_word(word, "MATCH")) {
       options.pattern = arguments[i + 1];
+      if (!check_pattern(options.pattern, session.reply())) return false;
     } else if (is_word(word, "TYPE")) {
       options.strings = is_word(arguments[i + 1], "STRING");
     } else if (is_word(word, "COUNT")) {
@@ -99,6 +100,7 @@ void flush(Session& session, Arguments arguments) {
 }
 
 void keys(Session& session, Arguments arguments) {
+  if (!check_pattern(arguments[1], session.reply())) return;
   KeyList list(session, arguments[1]);
   const auto visit = [&](std::string_view key, std::string_view stored) { return list.add(key, stored); };
   const Status done = session.service().map().for_each(std::ref(visit));

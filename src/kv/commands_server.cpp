@@ -175,6 +175,9 @@ void config(Session& session, Arguments arguments) {
     return reply.error(fmt::format("ERR unknown subcommand '{}'. Try CONFIG HELP.", arguments[1].substr(0, 128)));
   }
   if (arguments.size() < 3) return wrong_arity(reply, "config|get");
+  for (const std::string_view pattern : arguments.subspan(2)) {
+    if (!check_pattern(pattern, reply)) return;
+  }
   std::vector<Setting> found = settings(session.service());
   std::erase_if(found, [&](const Setting& setting) {
     const Arguments patterns = arguments.subspan(2);

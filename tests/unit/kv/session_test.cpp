@@ -193,6 +193,17 @@ TEST_F(SessionTest, ScanTellsAllKeysSomeAtATime) {
   EXPECT_EQ(client_.say("RANDOMKEY"), "$-1\r\n");
 }
 
+TEST_F(SessionTest, APatternThatIsTooLongIsRefused) {
+  const std::string longest(1024, 'k'), longer(1025, '*');
+  constexpr std::string_view kRefused = "-ERR the pattern is longer than 1024 bytes\r\n";
+  (void)client_.ask({"SET", longest, "v"});
+  EXPECT_THAT(client_.ask({"KEYS", longest}), StartsWith("*1\r\n"));
+  EXPECT_EQ(client_.ask({"KEYS", longer}), kRefused);
+  EXPECT_THAT(client_.ask({"SCAN", "0", "COUNT", "10000", "MATCH", longest}), HasSubstr(longest));
+  EXPECT_EQ(client_.ask({"SCAN", "0", "MATCH", longer, "COUNT", "10"}), kRefused);
+  EXPECT_EQ(client_.ask({"CONFIG", "GET", "save", longer}), kRefused);
+}
+
 TEST_F(SessionTest, RandomkeyFindsTheOnlyOneOfALargeTable) {
   for (int i = 0; i < 50'000; ++i) ASSERT_TRUE(map_.put(fmt::format("key{}", i), std::string_view("\0v", 2)).ok());
   EXPECT_EQ(client_.say("FLUSHALL"), "+OK\r\n");
