@@ -53,7 +53,7 @@ void tell_time(Call& call, bool milliseconds, bool absolute) {
   if (item->expires_at == kNever) return call.reply.integer(-1);
   const std::int64_t time = item->expires_at - (absolute ? 0 : call.keys.now());
   if (milliseconds) return call.reply.integer(time);
-  call.reply.integer(absolute ? time / 1000 : (time + 500) / 1000);
+  call.reply.integer(time / 1000 + (time % 1000 >= 500 ? 1 : 0));
 }
 
 }  // namespace

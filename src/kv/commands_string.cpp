@@ -98,6 +98,7 @@ void getrange(Call& call) {
   }
   const std::optional<Item> item = call.keys.get(call.arguments[1]);
   const auto size = item ? std::int64_t(item->value.size()) : 0;
+  if (first < 0 && last < 0 && first > last) return call.reply.bulk({});  // as both may be before the begin
   // Negative ones count from the end.
   if (first < 0) first = std::max<std::int64_t>(first + size, 0);
   if (last < 0) last = std::max<std::int64_t>(last + size, 0);

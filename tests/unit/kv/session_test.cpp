@@ -79,6 +79,12 @@ TEST_F(SessionTest, SetAndItsOptions) {
   EXPECT_EQ(client_.say("SET a 6 EXAT 1700000010"), "+OK\r\n");
   EXPECT_EQ(client_.say("TTL a"), ":10\r\n");
   EXPECT_EQ(client_.say("EXPIRETIME a"), ":1700000010\r\n");
+  EXPECT_EQ(client_.say("PEXPIREAT a 1700000010499"), ":1\r\n");
+  EXPECT_EQ(client_.say("EXPIRETIME a"), ":1700000010\r\n");
+  EXPECT_EQ(client_.say("PEXPIREAT a 1700000010500"), ":1\r\n");
+  EXPECT_EQ(client_.say("EXPIRETIME a"), ":1700000011\r\n") << "rounded, as TTL is";
+  EXPECT_EQ(client_.say("PEXPIREAT a 9223372036854775807"), ":1\r\n");
+  EXPECT_EQ(client_.say("EXPIRETIME a"), ":9223372036854776\r\n");
   EXPECT_EQ(client_.say("GETSET a 7"), "$1\r\n6\r\n");
   EXPECT_EQ(client_.say("TTL a"), ":-1\r\n");
   EXPECT_EQ(client_.say("GETDEL a"), "$1\r\n7\r\n");
@@ -107,6 +113,8 @@ TEST_F(SessionTest, NumbersAndParts) {
   EXPECT_EQ(client_.say("GETRANGE s -5 -1"), "$5\r\nWorld\r\n");
   EXPECT_EQ(client_.say("GETRANGE s 5 100"), "$6\r\n World\r\n");
   EXPECT_EQ(client_.say("GETRANGE s 5 1"), "$0\r\n\r\n");
+  EXPECT_EQ(client_.say("GETRANGE s -20 -15"), "$1\r\nH\r\n");
+  EXPECT_EQ(client_.say("GETRANGE s -15 -20"), "$0\r\n\r\n");
   EXPECT_EQ(client_.say("GETRANGE none 0 -1"), "$0\r\n\r\n");
   EXPECT_EQ(client_.say("TYPE s"), "+string\r\n");
   EXPECT_EQ(client_.say("TYPE none"), "+none\r\n");
