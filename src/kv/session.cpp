@@ -130,13 +130,19 @@ void Session::run(Arguments arguments) {
     transaction_.fail();
     return reject_unknown(arguments);
   }
-  if (!command_->takes(arguments.size())) {
-    transaction_.fail();
-    return wrong_arity(reply_, command_->name);
-  }
+  if (!command_->takes(arguments.size())) return reject_arity();
   if (transaction_.open() && !command_->has(kAtOnce)) return transaction_.queue(*this, *command_, arguments);
   if (command_->on_keys != nullptr) return run_on_keys(worker_, *command_, arguments, reply_);
   command_->on_session(*this, arguments);
+}
+
+void Session::reject_arity() {
+  if (command_->on_session == &commands::exec) {  // of all commands this one ends the transaction
+    transaction_.discard();
+    return reply_.error("EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command");
+  }
+  transaction_.fail();
+  wrong_arity(reply_, command_->name);
 }
 
 void Session::reject_unknown(Arguments arguments) {

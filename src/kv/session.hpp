@@ -68,6 +68,7 @@ class Session {
   void add_postponed(Batch& batch);
   void finish_request() noexcept;
   void run(Arguments arguments);
+  void reject_arity();
   void reject_unknown(Arguments arguments);
 
   Worker& worker_;

@@ -83,6 +83,13 @@ TEST_F(TransactionTest, AnAnswerBeyondTheLimitDoesNotStopIt) {
   EXPECT_EQ(other.say("MGET before behind x y"), "*4\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n2\r\n");
 }
 
+TEST_F(TransactionTest, ExecWithArgumentsEndsIt) {
+  EXPECT_EQ(client_.receive("MULTI\r\nSET a 1\r\nEXEC x\r\nEXEC\r\nEXISTS a\r\n"),
+            "+OK\r\n+QUEUED\r\n"
+            "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n"
+            "-ERR EXEC without MULTI\r\n:0\r\n");
+}
+
 TEST_F(TransactionTest, AValueThatIsTooLongStopsMsetBeforeItBegins) {
   EXPECT_EQ(client_.say("SET a 1"), "+OK\r\n");
   const std::string large(kMaxStringBytes + 1, 'v');
