@@ -29,13 +29,14 @@ using KeyHandler = void (*)(Call& call);
 using SessionHandler = void (*)(Session& session, Arguments arguments);
 
 enum CommandFlags : std::uint16_t {
-  kWrites = 1,      // changes keys
-  kFast = 2,        // takes the same time whatever there is
-  kNoAuth = 4,      // may come before the password
-  kAtOnce = 8,      // is run, not queued, after MULTI
-  kNotQueued = 16,  // is an error after MULTI
-  kWholeMap = 32,   // uses the map as a whole: in EXEC it is run outside of the step
-  kSlow = 64,       // other clients have their turn after it
+  kWrites = 1,       // changes keys
+  kFast = 2,         // takes the same time whatever there is
+  kNoAuth = 4,       // may come before the password
+  kAtOnce = 8,       // is run, not queued, after MULTI
+  kNotQueued = 16,   // is an error after MULTI
+  kWholeMap = 32,    // uses the map as a whole: in EXEC it is run outside of the step
+  kSlow = 64,        // other clients have their turn after it
+  kContainer = 128,  // its second word is a command of its own: see check_subcommand
 };
 
 struct Command {
@@ -59,6 +60,10 @@ inline constexpr std::size_t kMaxNameBytes = 16;
 [[nodiscard]] std::span<const Command> all_commands() noexcept;
 /// By a name in any case; nullptr when there is none.
 [[nodiscard]] const Command* find_command(std::string_view name) noexcept;
+
+/// Whether a command that is a kContainer has a subcommand of this name which takes so many arguments. False: the
+/// client has been told what is wrong.
+[[nodiscard]] bool check_subcommand(const Command& command, Arguments arguments, RespWriter& reply);
 
 /// Equal but for the case of ASCII letters; `upper` is in upper case.
 [[nodiscard]] bool is_word(std::string_view word, std::string_view upper) noexcept;

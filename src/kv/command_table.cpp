@@ -1,5 +1,9 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <cstdlib>
 #include <cstring>
 
 #include "kv/handlers.hpp"
@@ -16,9 +20,9 @@ constexpr Command kCommands[] = {
     // name         arity flags                            keys      on keys      on the session  group          summary
     {"append",       3, kWrites | kFast,                   1,  1, 1, append,      kOnKeys,   "string",       "Appends to the value of a key"},
     {"auth",        -2, kNoAuth | kNotQueued | kFast,      0,  0, 0, kNoKeys,     auth,      "connection",   "Gives the password"},
-    {"client",      -2, 0,                                 0,  0, 0, kNoKeys,     client,    "connection",   "Names the connection, and tells its name and number"},
-    {"command",     -1, kSlow,                             0,  0, 0, kNoKeys,     command,   "server",       "Tells about the commands"},
-    {"config",      -2, 0,                                 0,  0, 0, kNoKeys,     config,    "server",       "Tells settings"},
+    {"client",      -2, kContainer,                        0,  0, 0, kNoKeys,     client,    "connection",   "Names the connection, and tells its name and number"},
+    {"command",     -1, kContainer | kSlow,                0,  0, 0, kNoKeys,     command,   "server",       "Tells about the commands"},
+    {"config",      -2, kContainer,                        0,  0, 0, kNoKeys,     config,    "server",       "Tells settings"},
     {"dbsize",       1, kWholeMap | kFast,                 0,  0, 0, kNoKeys,     dbsize,    "server",       "Tells how many keys there are"},
     {"decr",         2, kWrites | kFast,                   1,  1, 1, decr,        kOnKeys,   "string",       "Subtracts one from the number of a key"},
     {"decrby",       3, kWrites | kFast,                   1,  1, 1, decrby,      kOnKeys,   "string",       "Subtracts from the number of a key"},
@@ -73,6 +77,21 @@ constexpr Command kCommands[] = {
 };
 // clang-format on
 
+struct Subcommand {
+  std::string_view of, name;  // both in upper case
+  int arity;                  // with both names; negative: at least so many
+};
+constexpr Subcommand kSubcommands[] = {
+    {"CLIENT", "GETNAME", 2}, {"CLIENT", "ID", 2},        {"CLIENT", "SETINFO", 4}, {"CLIENT", "SETNAME", 3},
+    {"COMMAND", "COUNT", 2},  {"COMMAND", "DOCS", -2},    {"COMMAND", "INFO", -2},  {"COMMAND", "LIST", -2},
+    {"CONFIG", "GET", -3},    {"CONFIG", "RESETSTAT", 2}, {"CONFIG", "REWRITE", 2}, {"CONFIG", "SET", -4},
+};
+
+std::string in_case(std::string text, int (*to_case)(int)) {
+  std::transform(text.begin(), text.end(), text.begin(), [&](char c) { return char(to_case(c)); });
+  return text;
+}
+
 /// A name of up to 16 bytes as two words, in lower case.
 struct Name {
   std::uint64_t low = 0, high = 0;
@@ -123,6 +142,20 @@ const Command* find_command(std::string_view name) noexcept {
     if (kTable[at].name == wanted) return kTable[at].command->name.size() == name.size() ? kTable[at].command : nullptr;
   }
   return nullptr;
+}
+
+bool check_subcommand(const Command& command, Arguments arguments, RespWriter& reply) {
+  if (arguments.size() == 1) return true;  // COMMAND needs none
+  for (const Subcommand& each : kSubcommands) {
+    if (!is_word(command.name, each.of) || !is_word(arguments[1], each.name)) continue;
+    const auto count = std::size_t(std::abs(each.arity));
+    if (each.arity > 0 ? arguments.size() == count : arguments.size() >= count) return true;
+    wrong_arity(reply, in_case(fmt::format("{}|{}", command.name, each.name), std::tolower));
+    return false;
+  }
+  reply.error(fmt::format("ERR unknown subcommand '{}'. Try {} HELP.", arguments[1].substr(0, 128),
+                          in_case(std::string(command.name), std::toupper)));
+  return false;
 }
 
 }  // namespace atoll::kv

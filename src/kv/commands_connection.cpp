@@ -120,29 +120,19 @@ void select(Session& session, Arguments arguments) {
 void client(Session& session, Arguments arguments) {
   RespWriter& reply = session.reply();
   const std::string_view what = arguments[1];
-  const std::size_t count = arguments.size();
-  if (is_word(what, "ID")) {
-    return count == 2 ? reply.integer(std::int64_t(session.id())) : wrong_arity(reply, "client|id");
-  }
-  if (is_word(what, "GETNAME")) {
-    if (count != 2) return wrong_arity(reply, "client|getname");
-    return session.name().empty() ? reply.null() : reply.bulk(session.name());
-  }
+  if (is_word(what, "ID")) return reply.integer(std::int64_t(session.id()));
+  if (is_word(what, "GETNAME")) return session.name().empty() ? reply.null() : reply.bulk(session.name());
   if (is_word(what, "SETNAME")) {
-    if (count != 3) return wrong_arity(reply, "client|setname");
     if (!check_name(session, arguments[2], "Client names")) return;
     session.set_name(arguments[2]);
     return reply.ok();
   }
-  if (is_word(what, "SETINFO")) {
-    if (count != 4) return wrong_arity(reply, "client|setinfo");
-    if (!is_word(arguments[2], "LIB-NAME") && !is_word(arguments[2], "LIB-VER")) {
-      return reply.error(fmt::format("ERR Unrecognized option '{}'", arguments[2].substr(0, 128)));
-    }
-    if (!check_name(session, arguments[3], arguments[2])) return;
-    return reply.ok();
+  // SETINFO
+  if (!is_word(arguments[2], "LIB-NAME") && !is_word(arguments[2], "LIB-VER")) {
+    return reply.error(fmt::format("ERR Unrecognized option '{}'", arguments[2].substr(0, 128)));
   }
-  reply.error(fmt::format("ERR unknown subcommand '{}'. Try CLIENT HELP.", what.substr(0, 128)));
+  if (!check_name(session, arguments[3], arguments[2])) return;
+  reply.ok();
 }
 
 }  // namespace commands

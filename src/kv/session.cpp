@@ -131,6 +131,7 @@ void Session::run(Arguments arguments) {
     return reject_unknown(arguments);
   }
   if (!command_->takes(arguments.size())) return reject_arity();
+  if (command_->has(kContainer) && !check_subcommand(*command_, arguments, reply_)) return transaction_.fail();
   if (transaction_.open() && !command_->has(kAtOnce)) return transaction_.queue(*this, *command_, arguments);
   if (command_->on_keys != nullptr) return run_on_keys(worker_, *command_, arguments, reply_);
   command_->on_session(*this, arguments);

@@ -61,9 +61,7 @@ class Session {
   enum class Kind : std::uint8_t { kOther, kGet, kSet };
   [[nodiscard]] ParserLimits parser_limits() const noexcept;
   [[nodiscard]] Kind kind() const noexcept;
-  [[nodiscard]] bool is_full() const noexcept {
-    return out_.size() >= worker_.service.limits().output_pause_bytes;
-  }
+  [[nodiscard]] bool is_full() const noexcept { return out_.size() >= worker_.service.limits().output_pause_bytes; }
   [[nodiscard]] std::size_t begin_run(Kind kind) noexcept;
   void add_postponed(Batch& batch);
   void finish_request() noexcept;

@@ -63,7 +63,8 @@ TEST_F(TransactionTest, UnwatchMakesRoomAgain) {
   }
   std::string answer;
   int watched = 0;
-  for (; watched < 40 && answer != "-ERR the transaction is too large\r\n"; ++watched) answer = client_.say("WATCH large");
+  for (; watched < 40 && answer != "-ERR the transaction is too large\r\n"; ++watched)
+    answer = client_.say("WATCH large");
   EXPECT_EQ(watched, 16) << "the last was refused";
   EXPECT_EQ(client_.receive("WATCH a\r\nUNWATCH\r\nMULTI\r\nINCR a\r\nEXEC\r\n"),
             "+OK\r\n+OK\r\n+OK\r\n+QUEUED\r\n*1\r\n:1\r\n");
@@ -88,6 +89,25 @@ TEST_F(TransactionTest, ExecWithArgumentsEndsIt) {
             "+OK\r\n+QUEUED\r\n"
             "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n"
             "-ERR EXEC without MULTI\r\n:0\r\n");
+}
+
+TEST_F(TransactionTest, ASubcommandThatIsWrongStopsExec) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"CLIENT foo", "-ERR unknown subcommand 'foo'. Try CLIENT HELP.\r\n"},
+      {"COMMAND foo", "-ERR unknown subcommand 'foo'. Try COMMAND HELP.\r\n"},
+      {"config Foo 1", "-ERR unknown subcommand 'Foo'. Try CONFIG HELP.\r\n"},
+      {"CONFIG GET", "-ERR wrong number of arguments for 'config|get' command\r\n"},
+      {"CONFIG SET a", "-ERR wrong number of arguments for 'config|set' command\r\n"},
+      {"COMMAND COUNT x", "-ERR wrong number of arguments for 'command|count' command\r\n"},
+      {"client setname", "-ERR wrong number of arguments for 'client|setname' command\r\n"}};
+  for (const auto& [line, answer] : kCases) {
+    EXPECT_EQ(client_.say(line), answer);
+    EXPECT_EQ(
+        client_.receive(fmt::format("MULTI\r\n{}\r\nINCR a\r\nEXEC\r\n", line)),
+        fmt::format("+OK\r\n{}+QUEUED\r\n-EXECABORT Transaction discarded because of previous errors.\r\n", answer));
+  }
+  EXPECT_EQ(client_.receive("MULTI\r\nCOMMAND\r\nCLIENT ID\r\nCONFIG GET save\r\nDISCARD\r\nEXISTS a\r\n"),
+            "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+OK\r\n:0\r\n");
 }
 
 TEST_F(TransactionTest, AValueThatIsTooLongStopsMsetBeforeItBegins) {
