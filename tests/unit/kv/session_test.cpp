@@ -384,7 +384,9 @@ TEST_F(PasswordTest, AStrangerMayNotSendMuch) {
 
 TEST_F(SessionTest, WithoutAPasswordAuthSaysSo) {
   EXPECT_THAT(client_.say("AUTH secret"), StartsWith("-ERR AUTH <password> called without any password configured"));
-  EXPECT_EQ(client_.say("AUTH default x"), "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+  EXPECT_EQ(client_.say("AUTH default x"), "+OK\r\n");
+  EXPECT_THAT(client_.say("HELLO 2 AUTH default x"), StartsWith("*14\r\n"));
+  EXPECT_EQ(client_.say("AUTH somebody x"), "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
 }
 
 }  // namespace
