@@ -112,7 +112,10 @@ void reset(Session& session, Arguments) {
 
 void select(Session& session, Arguments arguments) {
   std::int64_t index = 0;
-  if (!parse_integer(arguments[1], index)) return session.reply().error("ERR invalid DB index");
+  if (!parse_integer(arguments[1], index)) return session.reply().error(kNotAnInteger);
+  if (index != std::int32_t(index)) {
+    return session.reply().error("ERR value is out of range, value must between -2147483648 and 2147483647");
+  }
   if (index != 0) return session.reply().error("ERR DB index is out of range");
   session.reply().ok();
 }

@@ -173,10 +173,13 @@ void config(Session& session, Arguments arguments) {
     if (!check_pattern(pattern, reply)) return;
   }
   std::vector<Setting> found = settings(session.service());
-  std::erase_if(found, [&](const Setting& setting) {
-    const Arguments patterns = arguments.subspan(2);
-    return std::none_of(patterns.begin(), patterns.end(),
-                        [&](std::string_view pattern) { return glob_match(pattern, setting.first, true); });
+  std::erase_if(found, [&](Setting& setting) {
+    for (const std::string_view pattern : arguments.subspan(2)) {
+      if (!glob_match(pattern, setting.first, true)) continue;
+      if (pattern.find_first_of("*?[\\") == std::string_view::npos) setting.first = pattern;  // in the client's case
+      return false;
+    }
+    return true;
   });
   reply.map(found.size());
   for (const auto& [name, value] : found) {

@@ -43,10 +43,10 @@ bool parse_set(Call& call, SetOptions& options) {
       options.tell_old = true;
     } else if (is_word(word, "KEEPTTL") && !form) {
       options.keep_time = true;
-    } else if (const auto given = time_option(word); given && !form && !options.keep_time) {
+    } else if (const auto given = time_option(word); given && form.value_or(*given) == *given && !options.keep_time) {
       form = given;
       if (++i == call.arguments.size()) return syntax_error();
-      time = call.arguments[i];
+      time = call.arguments[i];  // of several the last counts
     } else {
       return syntax_error();
     }
@@ -54,6 +54,29 @@ bool parse_set(Call& call, SetOptions& options) {
   if (!form) return true;
   options.expires_at = parse_expiry(call, time, *form);
   return options.expires_at.has_value();
+}
+
+struct GetexOptions {
+  bool persist = false;
+  std::optional<TimeForm> form;
+  std::string_view time;
+};
+
+/// None: there is a syntax error.
+std::optional<GetexOptions> parse_getex(Arguments arguments) {
+  GetexOptions options;
+  for (std::size_t i = 2; i < arguments.size(); ++i) {
+    if (is_word(arguments[i], "PERSIST") && !options.form) {
+      options.persist = true;
+      continue;
+    }
+    const auto given = time_option(arguments[i]);
+    if (!given || options.persist || options.form.value_or(*given) != *given) return std::nullopt;
+    options.form = given;
+    if (++i == arguments.size()) return std::nullopt;
+    options.time = arguments[i];
+  }
+  return options;
 }
 
 void tell(RespWriter& reply, const std::optional<Item>& item) {
@@ -110,22 +133,20 @@ void getdel(Call& call) {
 }
 
 void getex(Call& call) {
-  const std::size_t count = call.arguments.size();
-  const std::string_view key = call.arguments[1], word = count > 2 ? call.arguments[2] : std::string_view();
-  const std::optional<TimeForm> form = time_option(word);
-  const bool persist = is_word(word, "PERSIST");
-  if (count > 2 && !(form && count == 4) && !(persist && count == 3)) return call.reply.error(kSyntaxError);
+  const std::optional<GetexOptions> options = parse_getex(call.arguments);
+  if (!options) return call.reply.error(kSyntaxError);
+  const std::string_view key = call.arguments[1];
+  const std::optional<Item> item = call.keys.get(key);
+  if (!item) return call.reply.null();  // whatever the time is
   std::optional<std::int64_t> time;
-  if (form) {
-    time = parse_expiry(call, call.arguments[3], *form);
+  if (options->form) {
+    time = parse_expiry(call, options->time, *options->form);
     if (!time) return;
   }
-  const std::optional<Item> item = call.keys.get(key);
-  tell(call.reply, item);
-  if (!item || (!form && !persist)) return;
+  call.reply.bulk(item->value);
   if (time && *time <= call.keys.now()) {
     (void)call.keys.erase(key);
-  } else if (form || item->expires_at != kNever) {
+  } else if (time || (options->persist && item->expires_at != kNever)) {
     call.keys.worker().text = item->value;  // which is gone once the key is changed
     call.keys.put(key, call.keys.worker().text, time.value_or(kNever));
   }

@@ -13,6 +13,7 @@ namespace atoll::kv {
 struct TimeForm {
   bool milliseconds = false;  // else seconds
   bool absolute = false;      // else from now on
+  bool operator==(const TimeForm&) const = default;
 };
 
 /// The time in milliseconds of Unix time; none when it does not fit.

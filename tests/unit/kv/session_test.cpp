@@ -58,6 +58,9 @@ TEST_F(SessionTest, ReceiveUnknownOrIncompleteCommandsExpectWhatRedisSays) {
   EXPECT_EQ(client_.say("setex a 0 1"), "-ERR invalid expire time in 'setex' command\r\n");
   EXPECT_EQ(client_.say("incrby a x"), "-ERR value is not an integer or out of range\r\n");
   EXPECT_EQ(client_.say("select 1"), "-ERR DB index is out of range\r\n");
+  EXPECT_EQ(client_.say("select abc"), "-ERR value is not an integer or out of range\r\n");
+  EXPECT_EQ(client_.say("select 4294967296"),
+            "-ERR value is out of range, value must between -2147483648 and 2147483647\r\n");
   EXPECT_EQ(client_.say("scan x"), "-ERR invalid cursor\r\n");
   EXPECT_EQ(client_.say("scan 0 COUNT 0"), "-ERR syntax error\r\n");
   EXPECT_EQ(client_.say("hello 4"), "-NOPROTO unsupported protocol version\r\n");
@@ -96,6 +99,34 @@ TEST_F(SessionTest, SetAndItsOptions) {
   EXPECT_EQ(client_.say("MGET a b c d"), "*4\r\n$1\r\n1\r\n$1\r\n1\r\n$1\r\n2\r\n$-1\r\n");
   EXPECT_EQ(client_.say("MSET a 1 a 2"), "+OK\r\n");
   EXPECT_EQ(client_.say("DEL a a b b"), ":2\r\n");
+}
+
+TEST_F(SessionTest, OfOptionsThatComeTwiceTheLastCounts) {
+  EXPECT_EQ(client_.say("SET a 1 EX 10 EX 20"), "+OK\r\n");
+  EXPECT_EQ(client_.say("TTL a"), ":20\r\n");
+  EXPECT_EQ(client_.say("SET a 1 EX abc EX 30 XX XX"), "+OK\r\n");
+  EXPECT_EQ(client_.say("TTL a"), ":30\r\n");
+  EXPECT_EQ(client_.say("SET a 1 EX 10 EX"), "-ERR syntax error\r\n");
+  EXPECT_EQ(client_.say("GETEX a PX 10 PX 40000"), "$1\r\n1\r\n");
+  EXPECT_EQ(client_.say("TTL a"), ":40\r\n");
+  EXPECT_EQ(client_.say("GETEX a"), "$1\r\n1\r\n");
+  EXPECT_EQ(client_.say("TTL a"), ":40\r\n");
+  EXPECT_EQ(client_.say("GETEX a PERSIST PERSIST"), "$1\r\n1\r\n");
+  EXPECT_EQ(client_.say("TTL a"), ":-1\r\n");
+}
+
+TEST_F(SessionTest, GetexOfNoKeyLooksAtTheSyntaxOnly) {
+  for (const char* line : {"GETEX none EX abc", "GETEX none EX 0", "GETEX none EX 1 EX 2", "GETEX none PERSIST"}) {
+    EXPECT_EQ(client_.say(line), "$-1\r\n") << line;
+  }
+  for (const char* line : {"GETEX none EX", "GETEX none foo", "GETEX none EX 1 PX 1", "GETEX none PERSIST EX 1"}) {
+    EXPECT_EQ(client_.say(line), "-ERR syntax error\r\n") << line;
+  }
+  EXPECT_EQ(client_.say("SET a 1"), "+OK\r\n");
+  EXPECT_EQ(client_.say("GETEX a EX abc"), "-ERR value is not an integer or out of range\r\n");
+  EXPECT_EQ(client_.say("GETEX a EX 0"), "-ERR invalid expire time in 'getex' command\r\n");
+  EXPECT_EQ(client_.say("GETEX a EXAT 1"), "$1\r\n1\r\n");
+  EXPECT_EQ(client_.say("EXISTS a"), ":0\r\n");
 }
 
 TEST_F(SessionTest, NumbersAndParts) {
@@ -312,6 +343,7 @@ TEST_F(SessionTest, TellsAboutItself) {
   EXPECT_THAT(client_.say("CONFIG GET max*"), HasSubstr("$10\r\nmaxclients\r\n$5\r\n10000\r\n"));
   EXPECT_EQ(client_.say("CONFIG GET save appendonly"),
             "*4\r\n$10\r\nappendonly\r\n$2\r\nno\r\n$4\r\nsave\r\n$0\r\n\r\n");
+  EXPECT_EQ(client_.say("CONFIG GET SAVE Save a*"), "*4\r\n$10\r\nappendonly\r\n$2\r\nno\r\n$4\r\nSAVE\r\n$0\r\n\r\n");
   EXPECT_THAT(client_.say("CONFIG SET save x"), StartsWith("-ERR"));
   EXPECT_THAT(client_.say("INFO"), HasSubstr("redis_version:"));
   EXPECT_EQ(client_.say("CLIENT SETINFO LIB-NAME test"), "+OK\r\n");
