@@ -60,22 +60,36 @@ void Batch::run_gets() {
 }
 
 void Batch::run_puts() {
-  HashMap& map = worker_.service.map();
-  if (pairs_.size() > 1 && map.put_many(pairs_).ok()) {
+  const bool together = pairs_.size() > 1 && puts_alone_ == 0;
+  if (puts_alone_ > 0) --puts_alone_;
+  if (together && worker_.service.map().put_many(pairs_).ok()) {
     for (Session* const writer : writers_) writer->reply().ok();
   } else {
-    // One only, or one of them failed and it is not known which: those before it are put once more.
-    for (std::size_t i = 0; i < pairs_.size(); ++i) {
-      const Result<bool> done = map.put(pairs_[i].first, pairs_[i].second);
-      if (done.ok()) {
-        writers_[i]->reply().ok();
-      } else {
-        reply_status(writers_[i]->reply(), done.status());
-      }
-    }
+    // After a failure it is likely that more fail, such as when memory is full. One by one, each is done once or not.
+    if (together) puts_alone_ = kPutsAlone;
+    for (std::size_t i = 0; i < pairs_.size(); ++i) put_alone(i, together);
   }
   pairs_.clear();
   writers_.clear();
+}
+
+/// `again`: one of a batch that failed, which may have been put before: the map does not say. If it is there it is not
+/// put twice. If something else is, either it was not put, or somebody has changed the key since; then it is put over
+/// that, as if it had come later. To tell all clients of the batch that their SETs failed would be worse.
+void Batch::put_alone(std::size_t index, bool again) {
+  HashMap& map = worker_.service.map();
+  const auto& [key, stored] = pairs_[index];
+  const auto put_unless_there = [&](std::optional<std::string_view> current, std::string& next) {
+    if (current && *current == stored) return Change::kKeep;
+    next = stored;
+    return Change::kPut;
+  };
+  const Status done = again ? map.update(key, std::ref(put_unless_there)).status() : map.put(key, stored).status();
+  if (done.ok()) {
+    writers_[index]->reply().ok();
+  } else {
+    reply_status(writers_[index]->reply(), done);
+  }
 }
 
 }  // namespace atoll::kv

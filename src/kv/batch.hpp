@@ -34,6 +34,7 @@ class Batch {
  private:
   void run_gets();
   void run_puts();
+  void put_alone(std::size_t index, bool again);
   void answer(std::size_t index, std::optional<std::string_view> stored);
 
   Worker& worker_;
@@ -42,6 +43,8 @@ class Batch {
   std::vector<HashMap::KeyValue> pairs_;
   std::vector<Session*> writers_;
   std::vector<std::size_t> expired_;  // of keys_
+  static constexpr unsigned kPutsAlone = 64;
+  unsigned puts_alone_ = 0;  // so many batches are put one by one
 };
 
 }  // namespace atoll::kv

@@ -281,6 +281,24 @@ TEST_F(SessionTest, AFullMapIsAnErrorAndNoMore) {
   EXPECT_EQ(client_.say("SET s 1"), "+OK\r\n");
 }
 
+TEST_F(SessionTest, SetsOfABatchThatFailsAreToldEachForItself) {
+  std::string answer = "+OK\r\n";
+  const std::string large(1 << 19, 'v');
+  EXPECT_EQ(client_.say("MSET a 1 b 1"), "+OK\r\n");
+  for (int i = 0; i < 100 && answer == "+OK\r\n"; ++i) answer = client_.ask({"SET", fmt::format("large{}", i), large});
+  constexpr std::string_view kOom = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+  EXPECT_EQ(answer, kOom);
+  const auto set = [](std::string_view key, std::string_view value) {
+    return fmt::format("*3\r\n$3\r\nSET\r\n$1\r\n{}\r\n${}\r\n{}\r\n", key, value.size(), value);
+  };
+  for (int i = 2; i < 5; ++i) {
+    const std::string value = std::to_string(i);
+    EXPECT_EQ(client_.receive(set("a", value) + set("x", large) + set("b", value)),
+              fmt::format("+OK\r\n{}+OK\r\n", kOom));
+    EXPECT_EQ(client_.say("MGET a x b"), fmt::format("*3\r\n$1\r\n{0}\r\n$-1\r\n$1\r\n{0}\r\n", value));
+  }
+}
+
 TEST_F(SessionTest, AnswersThatAreNotTakenStopTheRequests) {
   (void)client_.ask({"SET", "a", std::string(900'000, 'v')});
   std::string requests;
