@@ -101,7 +101,8 @@ RespParser::Outcome RespParser::read_length(const ParserLimits& limits) {
   if (at_ == size_) return Outcome::kMore;
   if (data_[at_] != '$') {
     const char got = data_[at_];
-    return fail(std::string("Protocol error: expected '$', got '") + (std::isprint(got) != 0 ? got : '?') + "'");
+    const bool is_printable = std::isprint(static_cast<unsigned char>(got)) != 0;
+    return fail(std::string("Protocol error: expected '$', got '") + (is_printable ? got : '?') + "'");
   }
   std::int64_t length = 0;
   if (const Outcome outcome = read_number("bulk length", length); outcome != Outcome::kRequest) return outcome;

@@ -110,6 +110,7 @@ TEST(RespParser, ReceiveBadLengthsExpectAnError) {
 TEST(RespParser, ReceiveSomethingElseThanALengthExpectAnError) {
   EXPECT_EQ(receive("*1\r\nGET\r\n").error, "Protocol error: expected '$', got 'G'");
   EXPECT_EQ(receive("*1\r\n\x01").error, "Protocol error: expected '$', got '?'");
+  EXPECT_EQ(receive("*1\r\n\xff").error, "Protocol error: expected '$', got '?'");
 }
 
 TEST(RespParser, ReceiveAnArgumentThatIsLongerThanItSaysExpectAnError) {
