@@ -52,6 +52,12 @@ std::string read_password(const std::string& path) {
   if (!file || !std::getline(file, password)) throw Error(fmt::format("cannot read a password from {}", path));
   if (password.ends_with('\r')) password.pop_back();
   if (password.empty()) throw Error(fmt::format("the first line of {} is empty: it should be the password", path));
+  if (password.size() > kv::kStrangerBytes) {
+    throw Error(
+        fmt::format("the first line of {} is longer than a client may send before it has given the password: "
+                    "{} bytes at most",
+                    path, kv::kStrangerBytes));
+  }
   return password;
 }
 
@@ -120,6 +126,12 @@ void on_signals(void (*handler)(int)) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) (void)::sigaction(signal, &action, nullptr);
 }
 
+/// What tells redis-cli the address, unless it is the one that it takes by itself.
+std::string host_option(const std::string& bind) {
+  if (bind == "127.0.0.1" || bind == "localhost" || bind == "0.0.0.0") return "";
+  return fmt::format("-h {} ", bind == "::" ? "::1" : bind);
+}
+
 void run_node() {
   const auto arguments = cluster::current_job().get<KvArguments>();
   const char* const id = std::getenv("ATOLL_NODE");
@@ -134,7 +146,8 @@ void run_node() {
   serving = &server;
   on_signals(stop_serving);
   std::string text = fmt::format("node {} listens on {}:{}\n", node.id(), arguments.bind, port);
-  if (node.id() == 0) text += fmt::format("Try `redis-cli -p {}`; Ctrl-C ends it.\n", port);
+  if (node.id() == 0)
+    text += fmt::format("Try `redis-cli {}-p {}`; Ctrl-C ends it.\n", host_option(arguments.bind), port);
   (void)!::write(STDOUT_FILENO, text.data(), text.size());
   server.run();
   on_signals(SIG_DFL);  // the node leaves now; a second signal does not wait for that

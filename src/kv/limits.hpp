@@ -11,6 +11,9 @@ namespace atoll::kv {
 /// Before a value stand up to nine bytes: see value.hpp.
 inline constexpr std::size_t kMaxStringBytes = HashMap::kMaxValueBytes - 9;
 
+/// Of one who has not given the password yet.
+inline constexpr std::size_t kStrangerArguments = 10, kStrangerBytes = 16 << 10;
+
 struct Limits {
   std::size_t clients = 10'000;
   std::size_t arguments = 65'536;  // of one request

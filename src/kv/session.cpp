@@ -11,8 +11,6 @@
 namespace atoll::kv {
 namespace {
 
-constexpr std::size_t kStrangerArguments = 10, kStrangerBytes = 16 << 10;
-
 /// A web browser that somebody made talk to us: it must not get to the body of its request.
 bool is_http(std::string_view word) noexcept {
   return is_word(word, "POST") || is_word(word, "HOST:");

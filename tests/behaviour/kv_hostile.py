@@ -14,6 +14,15 @@ def array(*words):
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
 
 
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+            return True
+    except OSError:
+        return False
+
+
 class Hostile(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -181,11 +190,26 @@ class Start(unittest.TestCase):
         self.assertIn("--password-file", self.refused("--bind", "0.0.0.0"))
         self.assertIn("is no address", self.refused("--bind", "nowhere"))
         self.assertIn("cannot read a password", self.refused("--password-file", "/nonexistent"))
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("x" * 16385)
+            file.flush()
+            self.assertIn("16384 bytes at most", self.refused("--password-file", file.name))
         self.assertIn("beyond 65535", self.refused("-n", "9", "--port", "65530"))
+
+    def hint(self, cluster):
+        """Stands behind the line of node 0, which may be the last that the cluster has waited for."""
+        hints = [line for line in cluster.lines if line.startswith("Try")]
+        return hints[0] if hints else cluster.process.stdout.readline().rstrip()
 
     def test_a_node_that_is_asked_to_end_ends_well(self):
         cluster = kv_cluster.Cluster(3)
-        self.assertTrue(any("redis-cli" in line for line in cluster.lines))
+        self.assertEqual(self.hint(cluster), f"Try `redis-cli -p {cluster.ports[0]}`; Ctrl-C ends it.")
+        cluster.stop()
+
+    @unittest.skipUnless(has_ipv6(), "there is no ::1")
+    def test_the_hint_names_an_address_that_is_not_the_usual(self):
+        cluster = kv_cluster.Cluster(1, "--bind", "::1")
+        self.assertEqual(self.hint(cluster), f"Try `redis-cli -h ::1 -p {cluster.ports[0]}`; Ctrl-C ends it.")
         cluster.stop()
 
 
