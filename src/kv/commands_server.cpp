@@ -87,7 +87,7 @@ void command_info(RespWriter& reply, Arguments names) {
   }
   for (const std::string_view name : names) {
     const Command* found = find_command(name);
-    found != nullptr ? describe(reply, *found) : reply.null_array();
+    found != nullptr ? describe(reply, *found) : reply.null();
   }
 }
 

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
+#include <utility>
 
 namespace atoll::kv {
 namespace {
@@ -41,8 +43,11 @@ void update_one(Worker& worker, const Command& command, Arguments arguments, Res
 }
 
 /// Without a lock, unless the keys keep changing.
-void read_several(Worker& worker, const Command& command, Arguments arguments, std::span<const std::string_view> keys,
+void read_several(Worker& worker, const Command& command, Arguments arguments, std::vector<std::string_view> keys,
                   RespWriter& reply) {
+  // Each once: the map holds all values at a time, and a request has room for very many names of a large one.
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   ReadKeys read(worker);
   const auto found = [&](std::size_t i, std::optional<std::string_view> stored) { read.add(keys[i], stored); };
   const Status status = worker.service.map().get_together(keys, std::ref(found));
@@ -79,7 +84,7 @@ void run_on_keys(Worker& worker, const Command& command, Arguments arguments, Re
   for (const std::string_view key : keys) {
     if (!check_key(key, reply)) return;
   }
-  if (!command.has(kWrites)) return read_several(worker, command, arguments, keys, reply);
+  if (!command.has(kWrites)) return read_several(worker, command, arguments, std::move(keys), reply);
   const std::size_t mark = reply.mark();
   const auto function = [&](HashMap::Step& step) {
     run_in_step(worker, step, command, arguments, reply);

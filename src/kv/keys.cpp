@@ -89,6 +89,30 @@ Status UpdateKey::remove(std::string_view) {
   return {};
 }
 
+Result<std::optional<std::string_view>> CachedStep::get(std::string_view key) {
+  auto found = read_.find(key);
+  if (found == read_.end()) {
+    const auto stored = step_.get(key);
+    if (!stored.ok()) return stored.status();
+    found = read_.emplace(key, *stored).first;
+  }
+  return found->second ? std::optional<std::string_view>(*found->second) : std::nullopt;
+}
+
+Result<bool> CachedStep::put(std::string_view key, std::string_view value) {
+  const Result<bool> is_new = step_.put(key, value);
+  const auto found = read_.find(key);
+  if (is_new.ok() && found != read_.end()) found->second = value;
+  return is_new;
+}
+
+Result<bool> CachedStep::erase(std::string_view key) {
+  const Result<bool> was_there = step_.erase(key);
+  const auto found = read_.find(key);
+  if (was_there.ok() && found != read_.end()) found->second.reset();
+  return was_there;
+}
+
 Status StepKeys::write(std::string_view key, std::string_view value, std::int64_t expires_at) {
   std::string& encoded = worker().encoded;
   encode(value, expires_at, encoded);

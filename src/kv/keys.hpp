@@ -107,6 +107,22 @@ class UpdateKey final : public Keys {
   Change change_ = Change::kKeep;
 };
 
+/// A step that reads each key once: the map's own keeps whatever was read until it ends, and a transaction may ask for
+/// a large value very often.
+///
+/// REQUIRES: the bytes of all keys stay where they are as long as this object.
+class CachedStep final : public HashMap::Step {
+ public:
+  explicit CachedStep(HashMap::Step& step) noexcept : step_(step) {}
+  Result<std::optional<std::string_view>> get(std::string_view key) override;
+  Result<bool> put(std::string_view key, std::string_view value) override;
+  Result<bool> erase(std::string_view key) override;
+
+ private:
+  HashMap::Step& step_;
+  std::unordered_map<std::string_view, std::optional<std::string>> read_;
+};
+
 /// Several keys within `HashMap::together`.
 class StepKeys final : public Keys {
  public:

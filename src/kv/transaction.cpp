@@ -133,7 +133,8 @@ bool Transaction::run_step(Session& session, std::size_t first, std::size_t end)
     return true;
   }
   bool same = true;
-  const auto function = [&](HashMap::Step& step) -> Status {
+  const auto function = [&](HashMap::Step& of_map) -> Status {
+    CachedStep step(of_map);
     const Result<bool> compared = first == 0 ? unchanged(worker, step) : Result<bool>(true);
     if (!compared.ok()) return compared.status();
     same = *compared;

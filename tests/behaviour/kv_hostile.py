@@ -125,6 +125,25 @@ class Hostile(unittest.TestCase):
             kv_cluster.receive_all(connection)
         self.assertEqual(self.figure("client_output_buffer_limit_disconnections"), before + 1)
 
+    def test_a_large_value_that_is_named_very_often(self):
+        """It is read once: the memory that the node needs does not grow with how often."""
+        self.steady.sendall(array(b"SET", b"large", b"v" * 1_000_000))
+        self.assertEqual(kv_cluster.receive_exactly(self.steady, 5), b"+OK\r\n")
+        before = self.peak()
+        with self.cluster.connect() as connection:
+            connection.sendall(array(b"EXISTS", *[b"large"] * 1000))
+            self.assertEqual(kv_cluster.receive_exactly(connection, 7), b":1000\r\n")
+            connection.sendall(b"MULTI\r\n" + array(b"APPEND", b"large", b"x") + array(b"STRLEN", b"large") * 999)
+            kv_cluster.receive_exactly(connection, 5 + 1000 * 9)
+            connection.sendall(b"EXEC\r\n")
+            kv_cluster.receive_exactly(connection, 7 + 1000 * 10)
+        self.assertLess(self.peak() - before, 100_000)
+
+    def peak(self):
+        """Of the memory of node 0, in kB."""
+        with open(f"/proc/{self.figure('process_id')}/status") as status:
+            return int(next(line for line in status if line.startswith("VmHWM")).split()[1])
+
     def test_thousands_that_are_idle(self):
         files = kv_cluster.open_files(4000)
         idle = []

@@ -356,7 +356,7 @@ TEST_F(SessionTest, TellsAboutItself) {
               StartsWith(fmt::format("*{}\r\n*10\r\n$6\r\nappend\r\n:3\r\n", all_commands().size())));
   EXPECT_THAT(client_.say("COMMAND LIST"), StartsWith(fmt::format("*{}\r\n", all_commands().size())));
   EXPECT_EQ(client_.say("COMMAND LIST x"), "-ERR syntax error\r\n");
-  EXPECT_EQ(client_.say("COMMAND INFO nothing"), "*1\r\n*-1\r\n");
+  EXPECT_EQ(client_.say("COMMAND INFO nothing"), "*1\r\n$-1\r\n");
   EXPECT_THAT(client_.say("COMMAND DOCS get"), StartsWith("*2\r\n$3\r\nget\r\n*6\r\n"));
   EXPECT_THAT(client_.say("CONFIG GET max*"), HasSubstr("$10\r\nmaxclients\r\n$5\r\n10000\r\n"));
   EXPECT_EQ(client_.say("CONFIG GET save appendonly"),

@@ -110,6 +110,17 @@ TEST_F(TransactionTest, ASubcommandThatIsWrongStopsExec) {
             "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+OK\r\n:0\r\n");
 }
 
+TEST_F(TransactionTest, CommandsSeeWhatThoseBeforeThemDid) {
+  EXPECT_EQ(client_.say("SET gone 1"), "+OK\r\n");
+  EXPECT_EQ(
+      client_.receive("MULTI\r\nGET a\r\nSET a 1\r\nAPPEND a 2\r\nINCR a\r\nMGET a a gone\r\nDEL a gone\r\n"
+                      "EXISTS a gone\r\nSETNX a 5\r\nMSET a 6 gone 7\r\nMGET a gone\r\nEXEC\r\n"),
+      "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n"
+      "+QUEUED\r\n+QUEUED\r\n*10\r\n$-1\r\n+OK\r\n:2\r\n:13\r\n*3\r\n$2\r\n13\r\n$2\r\n13\r\n$1\r\n1\r\n:2\r\n:0\r\n"
+      ":1\r\n+OK\r\n*2\r\n$1\r\n6\r\n$1\r\n7\r\n");
+  EXPECT_EQ(client_.say("MGET a gone"), "*2\r\n$1\r\n6\r\n$1\r\n7\r\n");
+}
+
 TEST_F(TransactionTest, AValueThatIsTooLongStopsMsetBeforeItBegins) {
   EXPECT_EQ(client_.say("SET a 1"), "+OK\r\n");
   const std::string large(kMaxStringBytes + 1, 'v');
