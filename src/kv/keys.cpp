@@ -1,5 +1,7 @@
 #include "kv/keys.hpp"
 
+#include <algorithm>
+
 namespace atoll::kv {
 
 std::int64_t Keys::now() {
@@ -120,37 +122,39 @@ Status StepKeys::write(std::string_view key, std::string_view value, std::int64_
 }
 
 Status StepKeys::write_all(std::span<const std::string_view> pairs) {
-  Formers formers;
-  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
-    const auto [former, is_first] = formers.try_emplace(pairs[i]);
-    if (!is_first) continue;
-    const auto stored = step_.get(pairs[i]);
+  std::vector<Write> writes;
+  writes.reserve(pairs.size() / 2);
+  for (std::size_t i = pairs.size() / 2; i-- > 0;) writes.push_back({pairs[2 * i], pairs[2 * i + 1], {}, false});
+  // Each key once, with the value that came last: a large one that is named very often has one copy.
+  std::stable_sort(writes.begin(), writes.end(), [](const Write& a, const Write& b) { return a.key < b.key; });
+  const auto same = [](const Write& a, const Write& b) { return a.key == b.key; };
+  writes.erase(std::unique(writes.begin(), writes.end(), same), writes.end());
+  for (Write& each : writes) {
+    const auto stored = step_.get(each.key);
     if (!stored.ok()) return stored.status();
-    if (*stored) former->second.stored = **stored;
+    if (*stored) each.former = **stored;
   }
-  Status status;
   // New ones first: it is they who need memory most, and to erase them again needs none.
-  for (const bool was_there : {false, true}) {
-    for (std::size_t i = 0; i + 1 < pairs.size() && status.ok(); i += 2) {
-      Former& former = formers.at(pairs[i]);
-      if (former.stored.has_value() != was_there) continue;
-      status = write(pairs[i], pairs[i + 1], kNever);
-      if (status.ok()) former.is_changed = true;
-    }
+  std::stable_partition(writes.begin(), writes.end(), [](const Write& each) { return !each.former; });
+  Status status;
+  for (Write& each : writes) {
+    status = write(each.key, each.value, kNever);
+    if (!status.ok()) break;
+    each.is_done = true;
   }
-  if (!status.ok()) put_back(formers);
+  if (!status.ok()) undo(writes);
   return status;
 }
 
 /// The memory of the values that were replaced is free only when the step has ended, so a value that does not fit
 /// where the new one stands needs more. If there is none the key keeps the new value, which is better than none.
-void StepKeys::put_back(const Formers& formers) {
-  for (const auto& [key, former] : formers) {
-    if (!former.is_changed) continue;
-    if (former.stored) {
-      (void)step_.put(key, *former.stored);
+void StepKeys::undo(std::span<const Write> writes) {
+  for (const Write& each : writes) {
+    if (!each.is_done) return;
+    if (each.former) {
+      (void)step_.put(each.key, *each.former);
     } else {
-      (void)step_.erase(key);
+      (void)step_.erase(each.key);
     }
   }
 }

@@ -134,13 +134,12 @@ class StepKeys final : public Keys {
   Status remove(std::string_view key) override { return step_.erase(key).status(); }
   Status write_all(std::span<const std::string_view> pairs) override;
 
-  /// What a key had before, and whether it has been changed since.
-  struct Former {
-    std::optional<std::string> stored;
-    bool is_changed = false;
+  struct Write {
+    std::string_view key, value;
+    std::optional<std::string> former;
+    bool is_done;
   };
-  using Formers = std::unordered_map<std::string_view, Former>;
-  void put_back(const Formers& formers);
+  void undo(std::span<const Write> writes);
 
   HashMap::Step& step_;
 };
