@@ -96,6 +96,14 @@ Result<bool> Table::put(const Key& key, std::string_view value, std::optional<Lo
   return is_new;
 }
 
+void Table::relieve(const Key& key) noexcept {
+  std::optional<LockedBucket> locked;
+  if (!lock(key, locked).ok()) return;
+  const Result<bool> has_overflow = locked->has_overflow();
+  if (has_overflow.ok() && *has_overflow) static_cast<void>(locked->split());
+  static_cast<void>(locked->unlock());
+}
+
 Status Table::count(std::int64_t more) noexcept {
   return node_.fetch_add(directory_.count_of(node_.id()), more).status();
 }
@@ -281,6 +289,12 @@ Status LockedBucket::write_chain(GlobalAddress first, std::vector<Bucket>& bucke
     if (const Status status = node.write(at + std::int64_t(sizeof(Head)), bytes); !status.ok()) return status;
   }
   return {};
+}
+
+Result<bool> LockedBucket::has_overflow() const noexcept {
+  const auto overflow = table_.node().read<std::uint64_t>(address_ + std::int64_t(kOverflowAt));
+  if (!overflow.ok()) return overflow.status();
+  return *overflow != 0;
 }
 
 Result<bool> LockedBucket::split() noexcept {

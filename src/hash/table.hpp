@@ -61,6 +61,7 @@ class LockedBucket {
   /// REQUIRES: `spot` is what locate said, and nothing was changed since. True: the key is new.
   [[nodiscard]] Result<bool> put(const Spot& spot, const Key& key, std::string_view value) noexcept;
   [[nodiscard]] Status erase(const Spot& spot) noexcept;
+  [[nodiscard]] Result<bool> has_overflow() const noexcept;
   /// Divides the pairs with a new bucket. False: that would not help, or must not be.
   [[nodiscard]] Result<bool> split() noexcept;
   /// Erases all; how many that were.
@@ -166,6 +167,9 @@ class Table {
   [[nodiscard]] Status get_together(std::span<const std::string_view> keys, const HashMap::Found& found) noexcept;
   [[nodiscard]] Status together(std::span<const std::string_view> keys,
                                 const std::function<Status(HashMap::Step&)>& function) noexcept;
+
+  /// Divides the bucket that covers the key, if it has overflowed and that can be done.
+  void relieve(const Key& key) noexcept;
 
   /// Adds to this node's count of pairs.
   [[nodiscard]] Status count(std::int64_t more) noexcept;

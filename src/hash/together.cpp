@@ -25,6 +25,8 @@ class LockedStep final : public HashMap::Step {
   [[nodiscard]] Result<std::optional<std::string_view>> get(std::string_view key) override;
   [[nodiscard]] Result<bool> put(std::string_view key, std::string_view value) override;
   [[nodiscard]] Result<bool> erase(std::string_view key) override;
+  /// Keys whose buckets had no room for them.
+  [[nodiscard]] const std::vector<Key>& crowded() const noexcept { return crowded_; }
 
  private:
   struct Range {
@@ -38,6 +40,7 @@ class LockedStep final : public HashMap::Step {
   std::deque<LockedBucket> buckets_;  // by number
   std::vector<Range> locked_;
   std::deque<std::string> pairs_;
+  std::vector<Key> crowded_;
 };
 
 constexpr Status kNoKeyOfStep(Errc::kInvalidArgument, "the key is none of those that the step was begun with");
@@ -54,6 +57,10 @@ Result<bool> LockedStep::lock(std::span<const Key> keys) noexcept {
   std::sort(wanted.begin(), wanted.end());
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
   const std::uint64_t line = std::max<std::uint64_t>(node.line_bytes(), kBucketBytes);
+  for (const auto& [number, address] : wanted) {  // they are under way together
+    if (address.node() == node.id() || wanted.size() == 1) continue;
+    if (const Status status = node.prefetch(address, kBucketBytes, LockMode::kWrite); !status.ok()) return status;
+  }
   for (const auto& [number, address] : wanted) {
     const Range range{GlobalAddress(address.bits() & ~(line - 1)), line};
     if (locked_.empty() || locked_.back().first != range.first) {
@@ -121,7 +128,9 @@ Result<bool> LockedStep::put(std::string_view bytes, std::string_view value) {
   const Result<Spot> spot = bucket->locate(key, nullptr);
   if (!spot.ok()) return spot.status();
   if (const Status status = begin(); !status.ok()) return status;
-  return bucket->put(*spot, key, value);  // into an overflow bucket if need be: a split would need another lock
+  // Into an overflow bucket if need be: a split would need another lock. It comes when the step has ended.
+  if (!spot->is_there && spot->bucket != bucket->address()) crowded_.push_back({{}, key.hash});
+  return bucket->put(*spot, key, value);
 }
 
 Result<bool> LockedStep::erase(std::string_view bytes) {
@@ -151,6 +160,7 @@ Status Table::together(std::span<const std::string_view> keys,
   }
   const Status done = function(step);
   const Status status = step.unlock();
+  for (const Key& each : step.crowded()) relieve(each);
   return done.ok() ? status : done;
 }
 

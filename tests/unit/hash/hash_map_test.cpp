@@ -245,6 +245,29 @@ TEST(HashMap, AStepChangesSeveralKeys) {
   map.put("a", "still works").status().or_throw();
 }
 
+TEST(HashMap, StepsMakeTheTableGrowToo) {
+  test::LocalCluster cluster(2, roomy());
+  HashMap map(cluster[0]);
+  constexpr std::size_t kPairs = 20'000, kEach = 10;
+  for (std::size_t first = 0; first < kPairs; first += kEach) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < kEach; ++i) names.push_back(key_of(first + i));
+    const std::vector<std::string_view> keys(names.begin(), names.end());
+    const Status status = map.together(keys, [&](HashMap::Step& step) -> Status {
+      for (const std::string_view key : keys) {
+        if (const auto put = step.put(key, key); !put.ok()) return put.status();
+      }
+      return {};
+    });
+    ASSERT_TRUE(status.ok()) << status.to_string();
+  }
+  const HashMapStats stats = map.stats().value();
+  EXPECT_EQ(stats.pairs, kPairs);
+  EXPECT_GT(stats.buckets, kPairs / 31);
+  EXPECT_LT(stats.overflow_buckets, stats.buckets / 20);
+  for (std::size_t i = 0; i < kPairs; ++i) ASSERT_EQ(map.get(key_of(i)).value(), key_of(i));
+}
+
 TEST(HashMap, TypedKeysAndValues) {
   test::LocalCluster cluster(1, roomy());
   struct Point {
