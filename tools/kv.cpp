@@ -26,11 +26,11 @@ struct KvArguments {
   bool no_password = false;
   std::string memory = "256M", cache = "64M", line = "512";
   std::size_t max_clients = kv::Limits().clients;
-  std::string max_request = "16M", output_pause = "1M", output_limit = "64M";
+  std::string max_request = "16M", output_pause = "1M", output_limit = "64M", buffers = "1G";
   std::int64_t stalled = kv::Limits().stalled.count(), idle = 0;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KvArguments, nodes, port, threads, bind, password_file, no_password, memory, cache,
-                                   line, max_clients, max_request, output_pause, output_limit, stalled, idle)
+                                   line, max_clients, max_request, output_pause, output_limit, buffers, stalled, idle)
 
 std::uint64_t bytes_of(const std::string& text) {
   return base::parse_bytes(text).value();
@@ -109,6 +109,7 @@ kv::ServiceOptions service_options(const KvArguments& arguments, std::uint16_t p
   options.limits.request_bytes = bytes_of(arguments.max_request);
   options.limits.output_pause_bytes = bytes_of(arguments.output_pause);
   options.limits.output_limit_bytes = bytes_of(arguments.output_limit);
+  options.limits.buffer_bytes = bytes_of(arguments.buffers);
   options.limits.stalled = std::chrono::seconds(arguments.stalled);
   options.limits.idle = std::chrono::seconds(arguments.idle);
   return options;
@@ -167,6 +168,7 @@ void add_limits(CLI::App& serve, KvArguments& arguments) {
   size("--output-pause", arguments.output_pause,
        "While so much waits for a client to take it, no more of its requests are run", 4096);
   size("--output-limit", arguments.output_limit, "A client whom more waits for is cut", 64 << 10);
+  size("--buffers", arguments.buffers, "What all clients of a node may hold; beyond, who holds most is cut", 1 << 20);
   serve.add_option("--stalled", arguments.stalled, "A client that takes nothing of what waits for it so long is cut")
       ->type_name("SECONDS")
       ->capture_default_str()

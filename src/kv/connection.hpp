@@ -25,8 +25,9 @@ class Connection {
   std::chrono::steady_clock::time_point last_request, last_sent;
   std::uint32_t interest = 0;  // what epoll is asked for
   Session::Progress progress = Session::Progress::kIdle;
-  bool listed = false;  // in the loop's `ready_` or `waiting_`
-  bool gone = false;    // is to be closed at the end of the round
+  std::size_t held = 0;  // bytes that the service was told of
+  bool listed = false;   // in the loop's `ready_` or `waiting_`
+  bool gone = false;     // is to be closed at the end of the round
 
  private:
   base::Fd socket_;

@@ -79,10 +79,16 @@ void EventLoop::run() {
     wait_for_events();
     run_requests();
     send_answers();
-    for (Connection* const connection : closed_) connections_.erase(connection);
-    closed_.clear();
+    drop_closed();
     service_.add(worker_.counts);
   }
+}
+
+void EventLoop::drop_closed() {
+  if (closed_.empty()) return;
+  std::erase_if(waiting_, [](const Connection* connection) { return connection->gone; });
+  for (Connection* const connection : closed_) connections_.erase(connection);
+  closed_.clear();
 }
 
 void EventLoop::wait_for_events() {
@@ -197,7 +203,9 @@ void EventLoop::run_requests() {
 void EventLoop::send_answers() {
   for (Connection* const connection : ready_) {
     connection->listed = false;
+    if (connection->gone) continue;
     settle(*connection);
+    if (!connection->gone) account(*connection);
   }
   ready_.clear();
 }
@@ -231,9 +239,33 @@ void EventLoop::settle(Connection& connection) {
   connection.listed = true;
 }
 
+/// Tells the service what the client holds now. When that is too much together, somebody has to go.
+void EventLoop::account(Connection& connection) {
+  const std::size_t held = connection.session.held_bytes();
+  if (held == connection.held) return;
+  const std::size_t all = service_.hold(std::ptrdiff_t(held) - std::ptrdiff_t(connection.held));
+  connection.held = held;
+  if (all > service_.limits().buffer_bytes) cut_largest();
+}
+
+/// Of this loop's clients: the others cut theirs. One that holds little is not the reason.
+void EventLoop::cut_largest() {
+  constexpr std::size_t kLittle = 256 << 10;
+  Connection* largest = nullptr;
+  for (const auto& [connection, owned] : connections_) {
+    if (!connection->gone && (largest == nullptr || connection->held > largest->held)) largest = connection;
+  }
+  if (largest == nullptr || largest->held <= kLittle) return;
+  ++worker_.counts.cut_for_output;
+  spdlog::info("kv: client {} is cut: of {} bytes that clients may hold together, it holds {}", largest->session.id(),
+               service_.limits().buffer_bytes, largest->held);
+  close(*largest);
+}
+
 void EventLoop::close(Connection& connection) {
   if (connection.gone) return;
   connection.gone = true;
+  (void)service_.hold(-std::ptrdiff_t(connection.held));
   (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.socket(), nullptr);
   service_.remove_client();
   closed_.push_back(&connection);

@@ -47,8 +47,11 @@ class EventLoop {
   void take_added() ATOLL_EXCLUDES(mutex_);
   void on_event(Connection& connection, std::uint32_t events);
   void run_requests();
+  void drop_closed();
   void send_answers();
   void settle(Connection& connection);
+  void account(Connection& connection);
+  void cut_largest();
   void close(Connection& connection);
   void accept_more();
   void on_tick();

@@ -1,4 +1,4 @@
-// What one client may cost a server.
+// What clients may cost a server.
 #pragma once
 
 #include <chrono>
@@ -21,6 +21,7 @@ struct Limits {
   std::size_t request_bytes = 16u << 20;       // of one request, and of what MULTI queues
   std::size_t output_pause_bytes = 1u << 20;   // while so much waits to be taken, no more of the client's requests run
   std::size_t output_limit_bytes = 64u << 20;  // a client whom more waits for is cut
+  std::size_t buffer_bytes = 1u << 30;         // of all clients of a node; beyond, who has most of it is cut
   std::chrono::seconds stalled{60};            // so is one that has taken nothing for so long
   std::chrono::seconds idle{0};                // and one that has asked nothing for so long; 0: never
 };

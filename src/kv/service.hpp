@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -57,6 +58,11 @@ class Service {
   void remove_client() noexcept { clients_.fetch_sub(1, std::memory_order_relaxed); }
   [[nodiscard]] std::size_t clients() const noexcept { return clients_.load(std::memory_order_relaxed); }
 
+  /// Clients have so many bytes more, or less. What all have now.
+  std::size_t hold(std::ptrdiff_t more) noexcept {
+    return held_.fetch_add(std::size_t(more), std::memory_order_relaxed) + std::size_t(more);
+  }
+
   /// Adds what a worker has counted, and sets that back to 0.
   void add(Counts& counted) noexcept;
   [[nodiscard]] Counts counts() const noexcept;
@@ -70,6 +76,7 @@ class Service {
   const std::int64_t started_;
   std::atomic<std::uint64_t> last_client_{0};
   std::atomic<std::size_t> clients_{0};
+  std::atomic<std::size_t> held_{0};
   std::atomic<std::uint64_t> counts_[kCounts] = {};
 };
 

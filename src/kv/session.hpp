@@ -42,6 +42,11 @@ class Session {
   [[nodiscard]] Worker& worker() noexcept { return worker_; }
   [[nodiscard]] Service& service() noexcept { return worker_.service; }
 
+  /// Memory that the client costs as long as it neither sends more nor takes what it is sent.
+  [[nodiscard]] std::size_t held_bytes() const noexcept {
+    return in_.capacity() + out_.capacity() + transaction_.held_bytes();
+  }
+
   /// No more requests are run; it ends when `out` has been sent.
   void close() noexcept { closing_ = true; }
   [[nodiscard]] bool closing() const noexcept { return closing_; }

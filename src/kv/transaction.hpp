@@ -26,6 +26,7 @@ class Transaction {
   void fail() noexcept { failed_ = open_; }
   void queue(Session& session, const Command& command, Arguments arguments);
   void watch(Session& session, Arguments keys);
+  [[nodiscard]] std::size_t held_bytes() const noexcept { return queued_bytes_ + watched_bytes_; }
   void unwatch() noexcept {
     watched_.clear();
     watched_bytes_ = 0;

@@ -26,7 +26,7 @@ def has_ipv6():
 class Hostile(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cluster = kv_cluster.Cluster(2, "--max-clients", "3000", "--stalled", "1", "--output-limit", "4M")
+        cls.cluster = kv_cluster.Cluster(2, "--max-clients", "3000", "--stalled", "1", "--output-limit", "4M", "--buffers", "32M")
         cls.steady = cls.cluster.connect()
 
     @classmethod
@@ -124,6 +124,22 @@ class Hostile(unittest.TestCase):
             connection.sendall(array(b"MGET", *[b"large"] * 100))
             kv_cluster.receive_all(connection)
         self.assertEqual(self.figure("client_output_buffer_limit_disconnections"), before + 1)
+
+    def test_many_that_hold_much_together(self):
+        """Each may hold what it does, but not all of them: some are cut, and who holds little is not."""
+        before = self.figure("client_output_buffer_limit_disconnections")
+        clients = [self.cluster.connect() for _ in range(60)]
+        try:
+            for client in clients:
+                try:
+                    client.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\n" + b"v" * 900_000)
+                except ConnectionError:
+                    pass  # it was cut meanwhile
+            kv_cluster.eventually(lambda: self.figure("client_output_buffer_limit_disconnections") > before, "one is cut")
+            self.serves(self.steady)
+        finally:
+            for client in clients:
+                client.close()
 
     def test_a_large_value_that_is_named_very_often(self):
         """It is read once: the memory that the node needs does not grow with how often."""
