@@ -57,10 +57,10 @@ struct Settings {
 };
 
 constexpr std::pair<const char*, std::uint32_t> kOpNames[] = {
-    {"read", explorer::kOpsRead},      {"write", explorer::kOpsWrite}, {"atomic", explorer::kOpsAtomic},
-    {"lock", explorer::kOpsLock},      {"try", explorer::kOpsTry},     {"evict", explorer::kOpsEvict},
-    {"cancel", explorer::kOpsCancel},  {"ahead", explorer::kOpsAhead}, {"leave", explorer::kOpsLeave},
-    {"operate", explorer::kOpsOperate}};
+    {"read", explorer::kOpsRead},     {"write", explorer::kOpsWrite},    {"atomic", explorer::kOpsAtomic},
+    {"lock", explorer::kOpsLock},     {"try", explorer::kOpsTry},        {"evict", explorer::kOpsEvict},
+    {"cancel", explorer::kOpsCancel}, {"ahead", explorer::kOpsAhead},    {"leave", explorer::kOpsLeave},
+    {"away", explorer::kOpsAway},     {"operate", explorer::kOpsOperate}};
 
 std::uint32_t mask_of(const std::vector<std::string>& names) {
   std::uint32_t mask = 0;
@@ -263,9 +263,9 @@ void add_explore(CLI::App& app) {
   for (const auto& [name, bit] : kOpNames) names.emplace_back(name);
   names.emplace_back("death");
   sub->add_option("--ops", settings->ops,
-                  "What threads do: read,write,atomic,lock,try,evict,leave,operate (the default), cancel, ahead; "
-                  "leave: a write that "
-                  "misses may also be left to the home. With --locks: read,write,try,cancel,death (the default)")
+                  "What threads do: read,write,atomic,lock,try,evict,leave,away,operate (the default), cancel, ahead; "
+                  "leave: a write that misses may also be left to the home; away: a write is for the home or not "
+                  "done. With --locks: read,write,try,cancel,death (the default)")
       ->delimiter(',')
       ->check(CLI::IsMember(names));
   sub->add_option("--locks-held", options.locks_held, "Locks that a thread holds at once, at most")

@@ -470,7 +470,7 @@ void World::enumerate_thread(unsigned node, unsigned index, std::vector<Step>& o
     }
     if ((options_.ops & kOpsAtomic) != 0 && may_write) add(StepKind::kOperation, line, OpKind::kAtomic);
     if (!may_lock || t.held[line] != Hold::kNone) continue;
-    if ((options_.ops & kOpsLeave) != 0 && in_order) add(StepKind::kOperation, line, OpKind::kWriteAway);
+    if ((options_.ops & kOpsAway) != 0 && in_order) add(StepKind::kOperation, line, OpKind::kWriteAway);
     if ((options_.ops & kOpsLock) != 0 && in_order) {
       add(StepKind::kOperation, line, OpKind::kReadLock);
       add(StepKind::kOperation, line, OpKind::kWriteLock);

@@ -28,11 +28,12 @@ enum OpsMask : std::uint32_t {
   kOpsLock = 8,
   kOpsTry = 16,
   kOpsEvict = 32,
-  kOpsCancel = 64,                         // a blocked operation is taken back
-  kOpsAhead = 128,                         // a copy is asked for that nobody waits for
-  kOpsLeave = 256,                         // a write is sent to the home
-  kOpsOperate = 512,                       // operands of one of two operators are combined
-  kOpsAll = 63 | kOpsLeave | kOpsOperate,  // those that an application asks for
+  kOpsCancel = 64,                                    // a blocked operation is taken back
+  kOpsAhead = 128,                                    // a copy is asked for that nobody waits for
+  kOpsLeave = 256,                                    // a write is sent to the home
+  kOpsOperate = 512,                                  // operands of one of two operators are combined
+  kOpsAway = 1024,                                    // a write is for the home, or not done
+  kOpsAll = 63 | kOpsLeave | kOpsOperate | kOpsAway,  // those that an application asks for
 };
 
 struct WorldOptions {
