@@ -78,7 +78,7 @@ void Batch::run_puts() {
 /// that, as if it had come later. To tell all clients of the batch that their SETs failed would be worse.
 void Batch::put_alone(std::size_t index, bool again) {
   HashMap& map = worker_.service.map();
-  const auto& [key, stored] = pairs_[index];
+  const std::string_view key = pairs_[index].first, stored = pairs_[index].second;
   const auto put_unless_there = [&](std::optional<std::string_view> current, std::string& next) {
     if (current && *current == stored) return Change::kKeep;
     next = stored;

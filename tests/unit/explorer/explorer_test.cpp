@@ -115,7 +115,7 @@ TEST_P(EveryMutant, IsCaught) {
                                         .lines = 1,
                                         .threads = GetParam().threads,
                                         // Four nodes have too many states for all that may be done.
-                                        .ops = GetParam().nodes < 4 ? kOpsAll : kOpsAll & ~kOpsAway,
+                                        .ops = GetParam().nodes < 4 ? kOpsAll : kOpsRead | kOpsWrite | kOpsEvict,
                                         .max_states = 5'000'000,
                                         .tables = &tables});
   EXPECT_TRUE(result.violation.has_value()) << GetParam().mistake;
