@@ -46,9 +46,9 @@ Result<bool> Table::is_current(const Version& seen) noexcept {
 Result<Table::Look> Table::look_in_chain(const Version& version, Bucket& copy, const Key& key,
                                          std::string* pair) noexcept {
   Look look{Seen::kChanged, version.head, kAbsent};
+  Status status;  // of what was read last: it counts as that does
   for (unsigned step = 0; step < kMaxChain; ++step) {
-    Status status;
-    for (std::uint32_t left = copy.match(key.hash); left != 0 && status.ok(); left &= left - 1) {
+    for (std::uint32_t left = status.ok() ? copy.match(key.hash) : 0; left != 0 && status.ok(); left &= left - 1) {
       const Entry& entry = copy.entries[unsigned(std::countr_zero(left))];
       if (entry.address == 0) continue;
       const Result<std::size_t> value_at = read_pair(node_, entry, key, pair);
@@ -66,7 +66,6 @@ Result<Table::Look> Table::look_in_chain(const Version& version, Bucket& copy, c
     }
     // It may have changed since, and what is read be anything: then this shows after the next step.
     status = read_into(node_, GlobalAddress(copy.overflow), copy);
-    if (!status.ok()) copy = Bucket();
   }
   return look;
 }
