@@ -26,11 +26,12 @@ using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 using SharedFd = std::shared_ptr<const base::Fd>;
 
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 inline constexpr std::size_t kMaxFrameBytes = 64 * 1024;
 inline constexpr std::size_t kMaxFrameFds = 128;  // the kernel takes 253 in one message
 inline constexpr NodeId kMaxNodes = 1024;
 inline constexpr std::size_t kMaxWhyBytes = 1024;
+inline constexpr std::size_t kMaxAddressBytes = 1024;
 
 struct Frame {
   Json body;  // an object with a string "op"

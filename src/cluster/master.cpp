@@ -28,6 +28,8 @@ constexpr auto kAcceptRetry = 100ms;
 constexpr std::size_t kMaxGuests = 64;  // clients that are not nodes: `atoll status`, and nodes before they join
 constexpr std::size_t kMaxWaiters = 65536;
 constexpr std::size_t kMaxProgramBytes = 4096;
+constexpr std::size_t kPeersInFrame = 24;  // with their addresses, whatever characters these have
+static_assert(kPeersInFrame <= kMaxFrameFds && kPeersInFrame * (2 * kMaxAddressBytes + 128) < kMaxFrameBytes);
 
 Json reply(std::uint64_t id, Errc code) {
   return {{"op", "reply"}, {"id", id}, {"code", std::uint8_t(code)}};
@@ -315,6 +317,9 @@ void Master::on_exchange(Client& client, Frame& frame) {
   Member& member = members_[client.node];
   if (member.state != State::kJoining) return drop(client, "it sent \"exchange\" twice");
   if (frame.fds.size() != 1) return drop(client, "it sent \"exchange\" without one segment");
+  Fields fields(frame.body);
+  member.address = fields.text("address", kMaxAddressBytes);
+  if (!fields.ok()) return drop(client, "it sent an \"exchange\" in which " + fields.why());
   try {
     memory::Segment segment = memory::Segment::open(frame.fds[0]);
     const memory::SegmentLayout& layout = segment.layout();
@@ -347,9 +352,9 @@ void Master::send_rosters() {
     };
     for (std::size_t k = 0; k < members_.size(); ++k) {
       if (k == to) continue;
-      peers.push_back({{"node", k}, {"pid", members_[k].pid}});
+      peers.push_back({{"node", k}, {"pid", members_[k].pid}, {"address", members_[k].address}});
       fds.push_back(members_[k].fd);
-      if (fds.size() == kMaxFrameFds) send();
+      if (fds.size() == kPeersInFrame) send();
     }
     if (!fds.empty()) send();
     members_[to].client->connection.send({{"op", "roster"}, {"nodes", config_.nodes}, {"epoch", epoch_}});

@@ -73,6 +73,7 @@ class Master {
     int pid = 0;
     std::uint64_t memory = 0, cache = 0, line = 0;
     SharedFd fd;
+    std::string address;  // of its fabric, for its peers
     memory::Segment segment;
     std::string why;                           // of its death
     std::optional<Clock::time_point> dies_at;  // its connection ended; a better reason may come until then

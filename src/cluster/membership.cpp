@@ -58,7 +58,7 @@ Status status_of(Errc code) noexcept {
 /// Thread-safety: every method may be called from any thread.
 class LocalMembership final : public Membership {
  public:
-  std::vector<Peer> exchange(const base::Fd& /*segment*/, Events /*events*/) override {
+  std::vector<Peer> exchange(const Offer& /*offer*/, Events /*events*/) override {
     std::vector<Peer> peers(1);
     peers[0].pid = ::getpid();
     return peers;
@@ -107,7 +107,7 @@ class MasterMembership final : public Membership {
   MasterMembership(const Options& options, const std::string& master, NodeId id, NodeId count);
   ~MasterMembership() override;
 
-  std::vector<Peer> exchange(const base::Fd& segment, Events events) override;
+  std::vector<Peer> exchange(const Offer& offer, Events events) override;
   [[nodiscard]] NodeId id() const noexcept override { return id_; }
   [[nodiscard]] NodeId count() const noexcept override { return count_; }
   [[nodiscard]] std::uint32_t epoch() const noexcept override { return epoch_.load(std::memory_order_acquire); }
@@ -211,9 +211,9 @@ Frame MasterMembership::await_start(Clock::time_point deadline, const char* what
   throw Error("the cluster cannot start: " + why, Errc::kNodeDied);
 }
 
-std::vector<Peer> MasterMembership::exchange(const base::Fd& segment, Events events) {
+std::vector<Peer> MasterMembership::exchange(const Offer& offer, Events events) {
   const auto deadline = Clock::now() + join_timeout_;
-  base::Fd copy(::fcntl(segment.get(), F_DUPFD_CLOEXEC, 3));
+  base::Fd copy(::fcntl(offer.segment.get(), F_DUPFD_CLOEXEC, 3));
   if (!copy.valid()) throw Error(fmt::format("cannot duplicate the segment's descriptor: {}", std::strerror(errno)));
   std::vector<Peer> peers(count_);
   for (std::size_t k = 0; k < peers.size(); ++k) peers[k].id = NodeId(k);
@@ -221,7 +221,8 @@ std::vector<Peer> MasterMembership::exchange(const base::Fd& segment, Events eve
   {
     const base::MutexLock lock(mutex_);
     if (exchanged_) throw Error("a node exchanges its segment once");
-    connection_.send({{"op", "exchange"}}, {std::make_shared<const base::Fd>(std::move(copy))});
+    connection_.send({{"op", "exchange"}, {"address", offer.address}},
+                     {std::make_shared<const base::Fd>(std::move(copy))});
     while (true) {
       Frame frame = await_start(deadline, "roster");
       if (frame.op() == "peers") {
@@ -252,9 +253,11 @@ void MasterMembership::take_peers(Frame& frame, std::vector<Peer>& peers) const 
     Fields fields((*list)[k]);
     const std::uint64_t node = fields.number("node", count_ - 1u);
     const std::uint64_t pid = fields.number("pid", std::numeric_limits<int>::max());
+    std::string address = fields.text("address", kMaxAddressBytes);
     if (!fields.ok()) throw Error("the master's roster makes no sense: " + fields.why());
     if (node == id_ || peers[node].segment.valid()) throw Error(fmt::format("the roster names node {} twice", node));
     peers[node].pid = int(pid);
+    peers[node].address = std::move(address);
     peers[node].segment = std::move(frame.fds[k]);
   }
 }

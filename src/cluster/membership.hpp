@@ -16,10 +16,17 @@
 
 namespace atoll::cluster {
 
+/// What a node shows its peers, so that they can reach it.
+struct Offer {
+  const base::Fd& segment;  // for those on the same host
+  std::string address;      // printable text, up to kMaxAddressBytes: where its fabric listens, if it does
+};
+
 struct Peer {
   NodeId id = 0;
   int pid = 0;
-  base::Fd segment;  // the peer's memfd; invalid for this node itself
+  base::Fd segment;     // the peer's memfd; invalid for this node itself, and for a peer on another host
+  std::string address;  // as it offered it
 };
 
 /// What the rest of the node wants to know. Called from the membership's own thread.
@@ -35,10 +42,10 @@ class Membership {
 
   /// Joins the cluster named by the environment (ATOLL_MASTER, ATOLL_NODE, ATOLL_NODES), or, when
   /// ATOLL_MASTER is not set, makes a cluster of one. Two steps, because a segment's layout depends on the
-  /// number of nodes: `connect` knows id and count, `exchange` trades segments and waits for everyone.
+  /// number of nodes: `connect` knows id and count, `exchange` trades offers and waits for everyone.
   /// Both throw Error: no such master, refused and why, not all came before `options.join_timeout`.
   static std::unique_ptr<Membership> connect(const Options& options);
-  virtual std::vector<Peer> exchange(const base::Fd& segment, Events events) = 0;
+  virtual std::vector<Peer> exchange(const Offer& offer, Events events) = 0;
 
   [[nodiscard]] virtual NodeId id() const noexcept = 0;
   [[nodiscard]] virtual NodeId count() const noexcept = 0;

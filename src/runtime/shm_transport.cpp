@@ -22,7 +22,7 @@ class ShmTransport final : public Transport {
     const memory::SegmentLayout& mine = segment.layout();
     own_ = &segment;
     self_ = membership.id();
-    std::vector<cluster::Peer> peers = membership.exchange(segment.fd(), std::move(events));
+    std::vector<cluster::Peer> peers = membership.exchange({segment.fd(), {}}, std::move(events));
     peers_.resize(membership.count());
     std::vector<Brought> brought(membership.count());
     brought[self_] = brought_by(segment, mine.line_bytes);

@@ -20,7 +20,9 @@ class Cluster::SimMembership final : public cluster::Membership {
  public:
   SimMembership(Cluster& cluster, NodeId self) noexcept : cluster_(cluster), self_(self) {}
   ~SimMembership() override { cluster_.network_.detach(self_); }
-  std::vector<cluster::Peer> exchange(const base::Fd& /*segment*/, cluster::Events /*events*/) override { return {}; }
+  std::vector<cluster::Peer> exchange(const cluster::Offer& /*offer*/, cluster::Events /*events*/) override {
+    return {};
+  }
   [[nodiscard]] NodeId id() const noexcept override { return self_; }
   [[nodiscard]] NodeId count() const noexcept override { return cluster_.options_.nodes; }
   [[nodiscard]] std::uint32_t epoch() const noexcept override { return 1; }

@@ -21,7 +21,7 @@ void live(NodeId nodes) {
   const base::Fd segment(::dup(Descriptors::get(0)));
   const cluster::Events events{[&](NodeId node, const std::string&) { ATOLL_FUZZ_CHECK(node < nodes); },
                                [&] { ATOLL_FUZZ_CHECK(!lost.exchange(true)); }};
-  std::vector<cluster::Peer> peers = membership->exchange(segment, events);
+  std::vector<cluster::Peer> peers = membership->exchange({segment, {}}, events);
   ATOLL_FUZZ_CHECK(peers.size() == nodes && membership->count() == nodes);
   for (const cluster::Peer& peer : peers) {
     ATOLL_FUZZ_CHECK((peer.id == membership->id()) != peer.segment.valid());

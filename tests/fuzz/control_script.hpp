@@ -90,7 +90,7 @@ inline Json plausible_frame(Input& input, bool from_master) {
     switch (which % 6) {
       case 0:
         return {{"op", "join"}, {"node", node}, {"pid", 1}, {"memory", b}, {"cache", b}, {"line", 512}, {"version", 1}};
-      case 1: return {{"op", "exchange"}};
+      case 1: return {{"op", "exchange"}, {"address", ""}};
       case 2: return {{"op", "publish"}, {"id", b}, {"name", std::string(a % 4, 'n')}, {"address", b}};
       case 3: return {{"op", "lookup"}, {"id", b}, {"name", std::string(a % 4, 'n')}, {"timeout_ms", b % 4}};
       case 4: return {{"op", "leave"}};
@@ -99,8 +99,10 @@ inline Json plausible_frame(Input& input, bool from_master) {
   }
   switch (which % 9) {
     case 0: return {{"op", "joined"}, {"nodes", node}, {"epoch", b}};
-    case 1: return {{"op", "peers"}, {"peers", {{{"node", node}, {"pid", b}}, {{"node", b % 4}, {"pid", 1}}}}};
-    case 2: return {{"op", "peers"}, {"peers", {{{"node", node}, {"pid", b}}}}};
+    case 1:
+      return {{"op", "peers"},
+              {"peers", {{{"node", node}, {"pid", b}, {"address", "a"}}, {{"node", b % 4}, {"pid", 1}}}}};
+    case 2: return {{"op", "peers"}, {"peers", {{{"node", node}, {"pid", b}, {"address", ""}}}}};
     case 3: return {{"op", "roster"}, {"nodes", node}, {"epoch", b}};
     case 4: return {{"op", "death"}, {"node", node}, {"why", std::string(b, 'w')}, {"epoch", b}};
     case 5: return {{"op", "reply"}, {"id", node}, {"code", b % 20}, {"address", b}};

@@ -48,8 +48,8 @@ const memory::Segment& peer_segment(NodeId node) {
 class FuzzMembership final : public cluster::Membership {
  public:
   explicit FuzzMembership(memory::Segment& victim) : victim_(victim) {}
-  std::vector<cluster::Peer> exchange(const base::Fd& segment, cluster::Events) override {
-    victim_ = memory::Segment::open(segment);
+  std::vector<cluster::Peer> exchange(const cluster::Offer& offer, cluster::Events) override {
+    victim_ = memory::Segment::open(offer.segment);
     std::vector<cluster::Peer> peers(kNodes);
     for (NodeId node = 0; node < kNodes; ++node) {
       peers[node].id = node;

@@ -20,11 +20,12 @@ namespace atoll::test {
 /// What the nodes of one LocalCluster share instead of a master.
 class Hub {
  public:
-  explicit Hub(NodeId count) : segments_(count), events_(count) {}
+  explicit Hub(NodeId count) : segments_(count), addresses_(count), events_(count) {}
 
-  std::vector<cluster::Peer> exchange(NodeId self, const base::Fd& segment, cluster::Events events) {
+  std::vector<cluster::Peer> exchange(NodeId self, const cluster::Offer& offer, cluster::Events events) {
     std::unique_lock lock(mutex_);
-    segments_[self] = ::dup(segment.get());
+    segments_[self] = ::dup(offer.segment.get());
+    addresses_[self] = offer.address;
     events_[self] = std::move(events);
     ++arrived_;
     changed_.notify_all();
@@ -32,6 +33,7 @@ class Hub {
     std::vector<cluster::Peer> peers(segments_.size());
     for (NodeId node = 0; node < segments_.size(); ++node) {
       peers[node].id = node;
+      peers[node].address = addresses_[node];
       if (node != self) peers[node].segment = base::Fd(::dup(segments_[node]));
     }
     return peers;
@@ -68,6 +70,7 @@ class Hub {
 
  private:
   std::vector<int> segments_;
+  std::vector<std::string> addresses_;
   std::vector<cluster::Events> events_;
   std::map<NodeId, bool> gone_;
   std::size_t arrived_ = 0;
@@ -77,8 +80,8 @@ class Hub {
 class LocalMembership final : public cluster::Membership {
  public:
   LocalMembership(std::shared_ptr<Hub> hub, NodeId self) : hub_(std::move(hub)), self_(self) {}
-  std::vector<cluster::Peer> exchange(const base::Fd& segment, cluster::Events events) override {
-    return hub_->exchange(self_, segment, std::move(events));
+  std::vector<cluster::Peer> exchange(const cluster::Offer& offer, cluster::Events events) override {
+    return hub_->exchange(self_, offer, std::move(events));
   }
   NodeId id() const noexcept override { return self_; }
   NodeId count() const noexcept override { return hub_->count(); }

@@ -314,7 +314,7 @@ TEST(LauncherHelper, DISABLED_node) {
     events.on_death = [](NodeId node, const std::string& why) {
       (void)write_all(STDOUT_FILENO, "death of " + std::to_string(node) + ": " + why + "\n");
     };
-    (void)membership->exchange(segment.fd(), std::move(events));
+    (void)membership->exchange({segment.fd(), {}}, std::move(events));
     if (odd && what == "exit-without-leaving") ::_exit(0);
     if (odd && what == "killed") ::raise(SIGKILL);
     membership->leave();

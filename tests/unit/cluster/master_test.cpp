@@ -54,7 +54,7 @@ class FakeNode {
   }
   void exchange(NodeId nodes) {
     segment_ = memory::Segment::create(small_options(), nodes);
-    send({{"op", "exchange"}}, {std::make_shared<const base::Fd>(::dup(segment_.fd().get()))});
+    send({{"op", "exchange"}, {"address", ""}}, {std::make_shared<const base::Fd>(::dup(segment_.fd().get()))});
   }
   /// Everything until the roster; how many segments came.
   std::size_t roster() {
@@ -130,7 +130,7 @@ TEST(Master, refuses_what_is_no_segment) {
   EXPECT_EQ(node.join(0), "joined");
   EXPECT_EQ(other.join(1), "joined");
   const auto file = std::make_shared<const base::Fd>(::memfd_create("empty", MFD_CLOEXEC));
-  node.send({{"op", "exchange"}}, {file});
+  node.send({{"op", "exchange"}, {"address", ""}}, {file});
   EXPECT_EQ(node.next().op(), "refused");
   const Frame told = other.next();
   EXPECT_EQ(told.op(), "start_failed");
@@ -146,7 +146,7 @@ TEST(Master, survives_garbage) {
       encode_frame({{"op", "join"}, {"version", kProtocolVersion}, {"node", "zero"}}),
       encode_frame({{"op", "publish"}, {"name", "x"}}),
       encode_frame({{"op", "leave"}}),
-      encode_frame({{"op", "exchange"}}),
+      encode_frame({{"op", "exchange"}, {"address", ""}}),
       encode_frame({{"op", "nonsense"}})};
   for (const std::string& bytes : garbage) {
     FakeNode fake(master);
@@ -154,7 +154,8 @@ TEST(Master, survives_garbage) {
     EXPECT_EQ(fake.next().op(), "none");
   }
   auto nodes = start(master, 1);
-  for (const Json& body : {Json{{"op", "publish"}, {"id", 1}}, Json{{"op", "exchange"}}}) {
+  for (const Json& body :
+       {Json{{"op", "publish"}, {"id", 1}}, Json{{"op", "exchange"}, {"address", ""}}, Json{{"op", "exchange"}}}) {
     Master another({1, "test"});
     auto node = start(another, 1);
     node[0]->send(body);
@@ -346,8 +347,8 @@ struct Couple {
   explicit Couple(const Master& master, Events events = {}) {
     for (int k = 0; k < 2; ++k) nodes[k] = connect_as(master.socket_name(), std::to_string(k), "2");
     const auto segment = memory::Segment::create(small_options(), 2);
-    auto other = std::async(std::launch::async, [&] { return nodes[1]->exchange(segment.fd(), {}); });
-    peers = nodes[0]->exchange(segment.fd(), std::move(events));
+    auto other = std::async(std::launch::async, [&] { return nodes[1]->exchange({segment.fd(), "over there"}, {}); });
+    peers = nodes[0]->exchange({segment.fd(), {}}, std::move(events));
     (void)other.get();
   }
   std::unique_ptr<Membership> nodes[2];
@@ -362,6 +363,7 @@ TEST(Membership, joins_publishes_and_leaves) {
   EXPECT_FALSE(couple.peers[0].segment.valid());
   EXPECT_TRUE(couple.peers[1].segment.valid());
   EXPECT_EQ(couple.peers[1].pid, ::getpid());
+  EXPECT_EQ(couple.peers[1].address, "over there");
   EXPECT_EQ(zero.id(), 0);
   EXPECT_EQ(one.id(), 1);
   EXPECT_EQ(one.count(), 2);
@@ -412,7 +414,7 @@ TEST(Membership, the_start_fails_with_a_clear_error) {
   Master master({2, "test"});
   auto node = connect_as(master.socket_name(), "0", "2");
   const auto segment = memory::Segment::create(small_options(), 2);
-  auto joining = std::async(std::launch::async, [&] { return node->exchange(segment.fd(), {}); });
+  auto joining = std::async(std::launch::async, [&] { return node->exchange({segment.fd(), {}}, {}); });
   EXPECT_EQ(joining.wait_for(50ms), std::future_status::timeout);
   (void)master.node_exited(1, "exited with code 3");
   try {
@@ -428,7 +430,7 @@ TEST(Membership, joining_is_bounded) {
   auto node = connect_as(master.socket_name(), "0", "2", 50ms);
   const auto segment = memory::Segment::create(small_options(), 2);
   try {
-    (void)node->exchange(segment.fd(), {});
+    (void)node->exchange({segment.fd(), {}}, {});
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Errc::kDeadline);
@@ -460,7 +462,7 @@ TEST(Membership, a_cluster_of_one_needs_no_master) {
   ::unsetenv("ATOLL_MASTER");
   auto node = Membership::connect(small_options());
   const auto segment = memory::Segment::create(small_options(), 1);
-  EXPECT_EQ(node->exchange(segment.fd(), {}).size(), 1u);
+  EXPECT_EQ(node->exchange({segment.fd(), {}}, {}).size(), 1u);
   EXPECT_EQ(node->count(), 1);
   EXPECT_EQ(node->lookup("a", 0ms).status().code(), Errc::kNotFound);
   EXPECT_EQ(node->lookup("a", 10ms).status().code(), Errc::kDeadline);
