@@ -18,7 +18,7 @@ namespace {
 struct RunArguments {
   unsigned nodes = 0;
   std::string memory = "256M", cache = "64M", line = "512", consistency = "pso", read_in_place = "on",
-              write_at_home = "on";
+              write_at_home = "on", transport = "auto", address;
   bool keep_going = false, no_prefix = false;
   double grace = 3.0;
 };
@@ -86,6 +86,8 @@ cluster::LaunchSpec make_spec(const RunArguments& arguments, std::vector<std::st
   spec.options.consistency = parse_consistency(arguments.consistency);
   spec.options.read_in_place = arguments.read_in_place == "on";
   spec.options.write_at_home = arguments.write_at_home == "on";
+  spec.options.transport = arguments.transport;
+  spec.options.address = arguments.address;
   spec.prefix_output = !arguments.no_prefix;
   spec.keep_going = arguments.keep_going;
   spec.grace = std::chrono::milliseconds(std::int64_t(arguments.grace * 1000));
@@ -136,6 +138,13 @@ void add_run(CLI::App& app, const std::vector<std::string>& program) {
       ->envname("ATOLL_WRITE_AT_HOME")
       ->capture_default_str()
       ->check(CLI::IsMember({"on", "off"}));
+  run->add_option("--transport", arguments->transport,
+                  "How nodes reach each other: auto, shm, tcp, verbs, or a "
+                  "provider of libfabric")
+      ->envname("ATOLL_TRANSPORT")
+      ->capture_default_str();
+  run->add_option("--address", arguments->address, "Address of this host for transports between hosts")
+      ->envname("ATOLL_ADDRESS");
   run->add_flag("--keep-going", arguments->keep_going, "Let the others go on when a node dies");
   run->add_option("--grace", arguments->grace, "From the death of a node to the end of the others")
       ->type_name("SECONDS")

@@ -31,6 +31,8 @@ struct Options {
   std::uint32_t evict_until_percent = 50;  // until so much is
   bool write_at_home = true;               // small writes of lines that are not here are sent to the home
   bool read_in_place = true;               // read lines that are not here at their home, where memory can be reached
+  std::string transport = "auto";  // how nodes reach each other: auto, shm, tcp, verbs, or a provider of libfabric
+  std::string address;             // of this host, for transports between hosts; empty: the one that reaches the master
   std::chrono::milliseconds join_timeout{30'000};
   std::chrono::milliseconds death_grace{1'000};  // a wait that a dead node may concern ends after this
 

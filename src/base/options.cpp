@@ -11,6 +11,8 @@
 namespace atoll {
 namespace {
 
+constexpr std::size_t kMaxTextBytes = 128;
+
 std::uint64_t bytes_from(const char* name, std::uint64_t fallback) {
   const char* text = std::getenv(name);
   if (text == nullptr) return fallback;
@@ -33,6 +35,15 @@ Consistency consistency_from(const char* name, Consistency fallback) {
   if (value == "tso") return Consistency::kTso;
   if (value == "sc") return Consistency::kSc;
   throw Error(fmt::format("{}=\"{}\": give pso, tso or sc", name, text));
+}
+
+std::string text_from(const char* name, const std::string& fallback) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return fallback;
+  if (*text == '\0' || std::string_view(text).size() > kMaxTextBytes) {
+    throw Error(fmt::format("{}=\"{}\": give 1 to {} characters, or do not set it", name, text, kMaxTextBytes));
+  }
+  return text;
 }
 
 bool switch_from(const char* name, bool fallback) {
@@ -58,6 +69,8 @@ Options Options::from_environment() {
   options.read_ahead_lines = number_from("ATOLL_READ_AHEAD", options.read_ahead_lines);
   options.evict_below_percent = number_from("ATOLL_EVICT_BELOW", options.evict_below_percent);
   options.evict_until_percent = number_from("ATOLL_EVICT_UNTIL", options.evict_until_percent);
+  options.transport = text_from("ATOLL_TRANSPORT", options.transport);
+  options.address = text_from("ATOLL_ADDRESS", options.address);
   options.write_at_home = switch_from("ATOLL_WRITE_AT_HOME", options.write_at_home);
   options.read_in_place = switch_from("ATOLL_READ_IN_PLACE", options.read_in_place);
   return options;

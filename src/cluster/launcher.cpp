@@ -171,7 +171,9 @@ SpawnSpec Launcher::spawn_spec(NodeId node) const {
                        {"ATOLL_EVICT_BELOW", std::to_string(options.evict_below_percent)},
                        {"ATOLL_EVICT_UNTIL", std::to_string(options.evict_until_percent)},
                        {"ATOLL_WRITE_AT_HOME", options.write_at_home ? "on" : "off"},
-                       {"ATOLL_READ_IN_PLACE", options.read_in_place ? "on" : "off"}};
+                       {"ATOLL_READ_IN_PLACE", options.read_in_place ? "on" : "off"},
+                       {"ATOLL_TRANSPORT", options.transport}};
+  if (!options.address.empty()) spawn.environment["ATOLL_ADDRESS"] = options.address;
   for (const auto& [name, value] : spec_.environment) spawn.environment[name] = value;
   spawn.environment["ATOLL_MASTER"] = master_.socket_name();
   spawn.environment["ATOLL_NODE"] = std::to_string(node);

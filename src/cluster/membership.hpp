@@ -50,6 +50,10 @@ class Membership {
   [[nodiscard]] virtual NodeId id() const noexcept = 0;
   [[nodiscard]] virtual NodeId count() const noexcept = 0;
   [[nodiscard]] virtual std::uint32_t epoch() const noexcept = 0;
+  /// May some of the nodes be on other hosts?
+  [[nodiscard]] virtual bool spans_hosts() const noexcept { return false; }
+  /// The address of this host that reaches the master.
+  [[nodiscard]] virtual std::string local_address() const { return "127.0.0.1"; }
 
   virtual Status publish(std::string_view name, GlobalAddress address) = 0;
   virtual Result<GlobalAddress> lookup(std::string_view name, std::chrono::milliseconds timeout) = 0;

@@ -6,12 +6,22 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "atoll/status.hpp"
 #include "wire/message.hpp"
 
 namespace atoll::fabric {
+
+/// What a fabric asks of its node, or tells it. All under the engine lock.
+struct Upcalls {
+  /// The answer that this node waits for with a line in this slot, as `from` would send it; of kind kNone when it waits
+  /// for none. For fabrics whose data brings only a few bits with it.
+  std::function<wire::Message(NodeId from, std::uint32_t slot)> answer_in;
+  /// A peer cannot be reached any more. What was sent to it may be lost.
+  std::function<void(NodeId peer, const char* why)> on_broken;
+};
 
 /// Thread-safety: send, write_*, flush and poll are called under the node's engine lock; wake_self from any thread;
 /// wait from the service thread alone. Invariants:
@@ -39,7 +49,8 @@ class Fabric {
   [[nodiscard]] virtual bool poll(wire::Message& message, NodeId& from) = 0;
   /// A guess, without the engine lock: is there something to poll?
   [[nodiscard]] virtual bool maybe_pending() const noexcept = 0;
-  /// Does something wait on this side because a peer's queue is full? Such a node must go on flushing.
+  /// Does something wait on this side because a peer's queue is full, and no event will tell when it is not? Such a
+  /// node must go on flushing.
   [[nodiscard]] virtual bool has_backlog() const noexcept = 0;
   /// How many messages to this peer wait on this side.
   [[nodiscard]] virtual std::size_t queued(NodeId to) const noexcept = 0;

@@ -384,7 +384,7 @@ void Runtime::prefetch_for(const wire::Message& message) const {
 }
 
 void Runtime::dispatch(const wire::Message& message, NodeId from) {
-  if (fabric_->has_backlog() && is_deaf(from)) {
+  if (is_deaf(from)) {
     return cut_off(from, "it goes on sending and does not take what is sent to it");
   }
   if (!wire::is_line_kind(message.kind)) {
@@ -435,6 +435,22 @@ void Runtime::note_demand(const LineRef& ref, const wire::Message& message) {
   if (wanted && !ref.is_home()) ref.line->lives |= Line::kWanted;
   if (refused || written) --answers_due_[ref.home()];
   if (written && (message.flags & wire::kInUse) != 0) ref.line->visits.store(0, std::memory_order_relaxed);
+}
+
+/// The answer that brings the line into this slot, where the line came with no more than its sender's number.
+wire::Message Runtime::answer_in(NodeId from, std::uint32_t slot) {
+  wire::Message answer;
+  const GlobalAddress line = slot < slots_->size() ? slots_->occupant(slot) : GlobalAddress();
+  if (!line) return answer;  // it makes no sense, and is judged so
+  answer.epoch = epoch_;
+  answer.kind = line.node() == from ? Kind::kData : Kind::kOwnerData;
+  answer.flags = std::uint8_t(lines_->ref(line).larger << wire::kLargerShift);
+  answer.count = 1;
+  answer.from = from;
+  answer.requester = self_;
+  answer.line = line.bits();
+  answer.slots[0] = slot;
+  return answer;
 }
 
 /// A peer that breaks the protocol is heard no more; its waiting partners are told that it died.

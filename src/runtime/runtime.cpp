@@ -12,7 +12,7 @@ constexpr std::uint32_t kWriteRoom = 4096;  // an element of an array fits
 }
 
 Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> membership)
-    : Runtime(options, std::move(membership), make_shm_transport(), base::Host::real()) {}
+    : Runtime(options, std::move(membership), make_transport(options), base::Host::real()) {}
 
 Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> membership,
                  std::unique_ptr<Transport> transport, base::Host& host)
@@ -38,7 +38,12 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
   counters_->memory_bytes.set(segment_.memory_bytes());
   counters_->memory_free_bytes.set(allocator_->free_bytes());
   counters_->cache_lines.set(slots_->size());
-  connect();
+  try {
+    connect();
+  } catch (...) {
+    membership_.reset();  // no callbacks from here on
+    throw;
+  }
   spdlog::info("node {} of {}: transport {}, memory {}, cache {}, lines of {} B, {}, {}", self_, nodes_,
                transport_->describe(), base::format_bytes(segment_.memory_bytes()),
                base::format_bytes(segment_.cache_bytes()), options_.line_bytes,
@@ -73,8 +78,16 @@ void Runtime::connect() {
   limits_ = {
       nodes_, self_, epoch_, options_.line_bytes, cache_slots_.data(), memory_bytes_.data(), lines_->table().larger};
   if (options_.read_in_place) views_ = transport_->views();
+  // Not under the engine lock: peers are waited for, and the death of one is told by another thread.
+  fabric::Upcalls upcalls{[this](NodeId from, std::uint32_t slot)
+                              ATOLL_NO_THREAD_SAFETY_ANALYSIS { return answer_in(from, slot); },
+                          [this](NodeId peer, const char* why) ATOLL_NO_THREAD_SAFETY_ANALYSIS { cut_off(peer, why); }};
+  auto fabric = transport_->make_fabric(*counters_, std::move(upcalls), [this](NodeId node) { return is_dead(node); });
   base::MutexLock lock(mutex_);
-  fabric_ = transport_->make_fabric(*counters_);
+  fabric_ = std::move(fabric);
+  for (NodeId node = 0; node < nodes_; ++node) {
+    if (is_dead(node)) fabric_->forget(node);
+  }
 }
 
 Runtime::~Runtime() {

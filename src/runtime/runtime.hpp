@@ -159,6 +159,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   [[nodiscard]] bool is_deaf(NodeId peer) const noexcept ATOLL_REQUIRES(mutex_);
   void note_demand(const LineRef& ref, const wire::Message& message) ATOLL_REQUIRES(mutex_);
   void cut_off(NodeId peer, const char* why) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] wire::Message answer_in(NodeId from, std::uint32_t slot) ATOLL_REQUIRES(mutex_);
   void call_home(NodeId to, wire::Message message) ATOLL_REQUIRES(mutex_);
   void serve_forever();
 

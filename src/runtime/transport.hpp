@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "atoll/detail/line.hpp"
@@ -33,17 +35,21 @@ class Transport {
   /// Shows this node's segment to the others and waits for theirs. What each brought, this node included. Throws Error.
   [[nodiscard]] virtual std::vector<Brought> connect(const memory::Segment& segment, cluster::Membership& membership,
                                                      cluster::Events events) = 0;
-  [[nodiscard]] virtual std::unique_ptr<fabric::Fabric> make_fabric(metrics::Counters& counters) = 0;
+  /// Throws Error: a peer that cannot be reached. `is_dead`: which of them need not be reached any more.
+  [[nodiscard]] virtual std::unique_ptr<fabric::Fabric> make_fabric(metrics::Counters& counters,
+                                                                    fabric::Upcalls upcalls,
+                                                                    const std::function<bool(NodeId)>& is_dead) = 0;
   /// What a node has said last; it may be less by now.
   [[nodiscard]] virtual std::uint64_t free_bytes(NodeId node) const noexcept = 0;
   /// What can be read of each node's memory without asking it; empty where nothing can. REQUIRES: connected. Stands as
   /// long as the transport does.
   [[nodiscard]] virtual std::span<const HomeView> views() const noexcept = 0;
   /// For the log: which it is and why it was chosen.
-  [[nodiscard]] virtual const char* describe() const noexcept = 0;
+  [[nodiscard]] virtual std::string describe() const = 0;
 };
 
-/// Between processes of one host: they map each other's segments.
-[[nodiscard]] std::unique_ptr<Transport> make_shm_transport();
+/// As `options.transport` says. Processes of one host map each other's segments; over libfabric each writes into the
+/// other's registered memory.
+[[nodiscard]] std::unique_ptr<Transport> make_transport(const Options& options);
 
 }  // namespace atoll::runtime

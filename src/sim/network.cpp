@@ -226,7 +226,8 @@ std::vector<runtime::Brought> SimTransport::connect(const memory::Segment& segme
       nodes_, {segment.memory_bytes(), std::uint32_t(segment.cache_bytes() / segment.layout().line_bytes)});
 }
 
-std::unique_ptr<fabric::Fabric> SimTransport::make_fabric(metrics::Counters& /*counters*/) {
+std::unique_ptr<fabric::Fabric> SimTransport::make_fabric(metrics::Counters& /*counters*/, fabric::Upcalls /*upcalls*/,
+                                                          const std::function<bool(NodeId)>& /*is_dead*/) {
   return network_.make_fabric(self_);
 }
 

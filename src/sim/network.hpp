@@ -116,10 +116,11 @@ class SimTransport final : public runtime::Transport {
   SimTransport(Network& network, NodeId nodes) noexcept : network_(network), nodes_(nodes) {}
   [[nodiscard]] std::vector<runtime::Brought> connect(const memory::Segment& segment, cluster::Membership& membership,
                                                       cluster::Events events) override;
-  [[nodiscard]] std::unique_ptr<fabric::Fabric> make_fabric(metrics::Counters& counters) override;
+  [[nodiscard]] std::unique_ptr<fabric::Fabric> make_fabric(metrics::Counters& counters, fabric::Upcalls upcalls,
+                                                            const std::function<bool(NodeId)>& is_dead) override;
   [[nodiscard]] std::uint64_t free_bytes(NodeId node) const noexcept override;
   [[nodiscard]] std::span<const runtime::HomeView> views() const noexcept override { return network_.views_; }
-  [[nodiscard]] const char* describe() const noexcept override { return "sim (virtual time)"; }
+  [[nodiscard]] std::string describe() const override { return "sim (virtual time)"; }
 
  private:
   Network& network_;

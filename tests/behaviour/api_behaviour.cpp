@@ -40,8 +40,8 @@ int run() {
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  if (argc != 2 || std::string_view(argv[1]) != "--transport=shm") {
-    std::fprintf(stderr, "usage: atoll run -n NODES -- api_behaviour --transport=shm\n");
+  if (argc != 2 || !std::string_view(argv[1]).starts_with("--transport=")) {
+    std::fprintf(stderr, "usage: atoll run -n NODES -- api_behaviour --transport=NAME\n");
     return 2;
   }
   return atoll::test::run();

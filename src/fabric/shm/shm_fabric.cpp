@@ -2,6 +2,7 @@
 
 #include "base/futex.hpp"
 #include "base/racy_copy.hpp"
+#include "fabric/shm/bell.hpp"
 
 namespace atoll::fabric {
 
@@ -12,6 +13,8 @@ ShmFabric::ShmFabric(NodeId self, std::uint32_t line_bytes, std::uint32_t ring_s
   for (NodeId node = 0; node < parts.size(); ++node) {
     Peer& peer = peers_[node];
     peer.parts = parts[node];
+    peer.gone = parts[node].rings == nullptr;
+    if (peer.gone) continue;
     peer.in = Ring(parts[self].rings + stride * node, ring_slots);
     peer.out = Ring(parts[node].rings + stride * self, ring_slots);
   }
@@ -83,9 +86,10 @@ void ShmFabric::ring_doorbell(Peer& peer) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (parts.asleep->load(std::memory_order_relaxed) == 0) return;
   if (parts.asleep->exchange(0, std::memory_order_seq_cst) == 0) return;  // somebody else wakes it
+  counters_.wakeups_sent.add();
+  if (parts.bell >= 0) return ring_bell(parts.bell);
   parts.doorbell->fetch_add(1, std::memory_order_release);
   base::futex_wake(*parts.doorbell, 1, base::FutexScope::kShared);
-  counters_.wakeups_sent.add();
 }
 
 void ShmFabric::flush() {
@@ -133,6 +137,15 @@ void ShmFabric::wait(std::uint32_t timeout_ms) noexcept {
     base::futex_wait(*parts.doorbell, ticket, std::uint64_t(timeout_ms) * 1000, base::FutexScope::kShared);
   }
   parts.asleep->store(0, std::memory_order_seq_cst);
+}
+
+bool ShmFabric::begin_sleep() noexcept {
+  peers_[self_].parts.asleep->exchange(1, std::memory_order_seq_cst);
+  return !maybe_pending();
+}
+
+void ShmFabric::end_sleep() noexcept {
+  peers_[self_].parts.asleep->store(0, std::memory_order_seq_cst);
 }
 
 void ShmFabric::wake_self() noexcept {

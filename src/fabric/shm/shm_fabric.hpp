@@ -19,12 +19,13 @@ struct ShmParts {
   std::byte* memory = nullptr;
   std::atomic<std::uint32_t>* doorbell = nullptr;  // futex: bumped to wake the service thread
   std::atomic<std::uint32_t>* asleep = nullptr;    // 1 while the service thread wants to be woken
+  int bell = -1;  // where it listens while it sleeps, if it does not sleep on the doorbell
 };
 
 /// See Fabric for threads and invariants.
 class ShmFabric final : public Fabric {
  public:
-  /// `parts[k]` are node k's, mapped here; they must outlive the fabric.
+  /// `parts[k]` are node k's, mapped here; they must outlive the fabric. Nodes without are not reached this way.
   ShmFabric(NodeId self, std::uint32_t line_bytes, std::uint32_t ring_slots, const std::vector<ShmParts>& parts,
             metrics::Counters& counters);
 
@@ -41,6 +42,11 @@ class ShmFabric final : public Fabric {
   void wait(std::uint32_t timeout_ms) noexcept override;
   void wake_self() noexcept override;
   void forget(NodeId peer) noexcept override;
+
+  /// For who sleeps on more than this fabric: from the first call on peers ring, and false means that there is
+  /// something to poll already.
+  [[nodiscard]] bool begin_sleep() noexcept;
+  void end_sleep() noexcept;
 
  private:
   static constexpr std::uint32_t kMaxGathered = 8;

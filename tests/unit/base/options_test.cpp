@@ -44,7 +44,8 @@ TEST(Options, ComeFromTheEnvironment) {
   const With memory("ATOLL_MEMORY", "1G"), cache("ATOLL_CACHE", "128K"), line("ATOLL_LINE", "4096"),
       consistency("ATOLL_CONSISTENCY", "sc"), writes("ATOLL_OUTSTANDING_WRITES", "7"), spin("ATOLL_SPIN_NS", "5"),
       yield("ATOLL_YIELD_US", "6"), ahead("ATOLL_READ_AHEAD", "0"), in_place("ATOLL_READ_IN_PLACE", "off"),
-      at_home("ATOLL_WRITE_AT_HOME", "off"), below("ATOLL_EVICT_BELOW", "10"), until("ATOLL_EVICT_UNTIL", "20");
+      at_home("ATOLL_WRITE_AT_HOME", "off"), below("ATOLL_EVICT_BELOW", "10"), until("ATOLL_EVICT_UNTIL", "20"),
+      transport("ATOLL_TRANSPORT", "tcp"), address("ATOLL_ADDRESS", "127.0.0.1");
   const Options options = Options::from_environment();
   EXPECT_EQ(options.memory_bytes, 1ull << 30);
   EXPECT_EQ(options.cache_bytes, 128u << 10);
@@ -58,6 +59,8 @@ TEST(Options, ComeFromTheEnvironment) {
   EXPECT_FALSE(options.write_at_home);
   EXPECT_EQ(options.evict_below_percent, 10u);
   EXPECT_EQ(options.evict_until_percent, 20u);
+  EXPECT_EQ(options.transport, "tcp");
+  EXPECT_EQ(options.address, "127.0.0.1");
 }
 
 TEST(Options, BadValuesAreNamed) {
@@ -68,6 +71,9 @@ TEST(Options, BadValuesAreNamed) {
     EXPECT_THAT(why_refused(), testing::HasSubstr(name));
     EXPECT_THAT(why_refused(), testing::HasSubstr("many"));
   }
+  const With empty("ATOLL_TRANSPORT", "");
+  EXPECT_THAT(why_refused(), testing::HasSubstr("ATOLL_TRANSPORT"));
+  const With named("ATOLL_TRANSPORT", "tcp");
   const With bad("ATOLL_CONSISTENCY", "strict");
   EXPECT_THAT(why_refused(), testing::HasSubstr("pso, tso or sc"));
 }

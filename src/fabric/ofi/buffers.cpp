@@ -1,0 +1,65 @@
+#include "fabric/ofi/buffers.hpp"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/log.hpp"
+#include "base/units.hpp"
+
+namespace atoll::fabric {
+
+void UnmapPages::operator()(std::byte* memory) const noexcept {
+  ::munmap(memory, bytes);
+}
+
+RegisteredPages::RegisteredPages(Endpoint& endpoint, std::size_t bytes, std::uint64_t access) {
+  void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (at == MAP_FAILED) {
+    throw Error(fmt::format("no memory for {} of buffers: {}", base::format_bytes(bytes), std::strerror(errno)),
+                Errc::kOutOfMemory);
+  }
+  memory_ = {static_cast<std::byte*>(at), UnmapPages{bytes}};
+  if (endpoint.wants_local_registration()) registered_ = endpoint.register_memory({memory_.get(), bytes}, access, 0);
+}
+
+TxPool::TxPool(Endpoint& endpoint, std::uint32_t buffer_bytes, std::uint32_t first_count)
+    : endpoint_(endpoint), buffer_bytes_(buffer_bytes) {
+  grow(first_count);
+}
+
+void TxPool::grow(std::uint32_t count) {
+  pages_.emplace_back(endpoint_, std::size_t(count) * buffer_bytes_, FI_SEND | FI_WRITE);
+  buffers_.push_back(std::make_unique<TxBuffer[]>(count));
+  for (std::uint32_t i = 0; i < count; ++i) {
+    TxBuffer& buffer = buffers_.back()[i];
+    buffer.outgoing = true;
+    buffer.data = pages_.back().data() + std::size_t(i) * buffer_bytes_;
+    buffer.descriptor = pages_.back().descriptor();
+    buffer.room = buffer_bytes_;
+    give_back(buffer);
+  }
+  count_ += count;
+}
+
+TxBuffer& TxPool::take(NodeId peer) {
+  if (free_ == nullptr) {
+    grow(std::uint32_t(std::max<std::size_t>(count_ / 2, 1)));
+    spdlog::debug("{} buffers of {} wait to be sent; node {} is slow", count_, base::format_bytes(buffer_bytes_), peer);
+  }
+  TxBuffer& buffer = *free_;
+  free_ = buffer.next;
+  buffer.next = nullptr;
+  buffer.peer = peer;
+  return buffer;
+}
+
+void TxPool::give_back(TxBuffer& buffer) noexcept {
+  buffer.next = free_;
+  free_ = &buffer;
+}
+
+}  // namespace atoll::fabric

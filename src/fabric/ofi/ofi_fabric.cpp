@@ -1,0 +1,536 @@
+#include "fabric/ofi/ofi_fabric.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "base/log.hpp"
+#include "base/racy_copy.hpp"
+
+namespace atoll::fabric {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using wire::Kind;
+using wire::Message;
+
+constexpr std::uint32_t kFrameBytes = 4096;       // a whole number of messages
+constexpr std::uint32_t kLargeBytes = 64 * 1024;  // lines beyond it go in parts
+constexpr std::uint32_t kSmallBuffers = 256, kLargeBuffers = 16, kReceives = 256;
+constexpr std::uint32_t kTellEvery = 8;  // operations to a peer for one completion
+constexpr std::uint32_t kMaxFrame = kFrameBytes / sizeof(Message);
+constexpr std::uint32_t kOperandBytes = kFrameBytes - sizeof(Message);
+constexpr std::uint64_t kHello = UINT64_MAX;  // the argument of a message of no kind that is a greeting
+constexpr std::int64_t kPollEvery_ns = 500;
+constexpr int kStalledWait_ms = 1;
+constexpr std::chrono::milliseconds kQuietEnd{10}, kLongestEnd{500};
+
+constexpr unsigned kNoticeSlotBits = 22;  // the rest says who sends
+constexpr std::uint32_t kNoticeSlots = 1u << kNoticeSlotBits;
+constexpr NodeId kNoticeNodes = 1u << (32 - kNoticeSlotBits);
+
+std::int64_t now_ns() noexcept {
+  return Clock::now().time_since_epoch().count();
+}
+
+std::uint64_t operand_key(NodeId from, std::uint32_t slot) noexcept {
+  return std::uint64_t(from) << 32 | slot;
+}
+
+}  // namespace
+
+OfiFabric::OfiFabric(Endpoint& endpoint, const OfiSetup& setup, Upcalls upcalls, metrics::Counters& counters)
+    : endpoint_(endpoint),
+      self_(setup.self),
+      line_bytes_(setup.line_bytes),
+      largest_line_bytes_(setup.largest_line_bytes),
+      cookie_(setup.cookie),
+      cache_(setup.cache),
+      upcalls_(std::move(upcalls)),
+      counters_(counters),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      small_(endpoint, kFrameBytes, std::max<std::uint32_t>(kSmallBuffers, 2 * kTellEvery * setup.peers.size())),
+      large_(endpoint, kLargeBytes, kLargeBuffers),
+      rx_pages_(endpoint, std::size_t(kReceives) * kFrameBytes, FI_RECV),
+      rx_(std::make_unique<RxBuffer[]>(kReceives)),
+      peers_(setup.peers.size()) {
+  if (!wake_.valid()) throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
+  touched_.reserve(peers_.size());
+  for (NodeId node = 0; node < peers_.size(); ++node) {
+    if (!setup.peers[node] || node == self_) continue;
+    Peer& peer = peers_[node];
+    peer.address = *setup.peers[node];
+    peer.handle = endpoint_.insert_peer(peer.address.name);
+    peer.present = true;
+  }
+  for (std::uint32_t i = 0; i < kReceives; ++i) {
+    rx_[i].data = rx_pages_.data() + std::size_t(i) * kFrameBytes;
+    rx_[i].descriptor = rx_pages_.descriptor();
+    listen(rx_[i]);
+  }
+}
+
+/// libfabric 1.17 does not survive the end of an endpoint over verbs whose last operations are still acknowledged: they
+/// are given a moment.
+OfiFabric::~OfiFabric() {
+  const Clock::time_point end = Clock::now() + kLongestEnd;
+  for (Clock::time_point quiet_since = Clock::now(); Clock::now() < end;) {
+    if (read_queue()) quiet_since = Clock::now();
+    if (Clock::now() - quiet_since > kQuietEnd) break;
+    std::this_thread::yield();
+  }
+  endpoint_.stop();
+}
+
+void OfiFabric::meet(Clock::time_point deadline, const std::function<bool(NodeId)>& is_dead) {
+  Message hello;
+  hello.from = self_;
+  hello.argument = kHello;
+  for (NodeId node = 0; node < peers_.size(); ++node) {
+    if (peers_[node].present) stage(node, hello);
+  }
+  const auto missing = [&] {
+    for (NodeId node = 0; node < peers_.size(); ++node) {
+      const Peer& peer = peers_[node];
+      // Its hello is here and ours is out: nobody need wait for the other.
+      if (peer.present && (!peer.met || !peer.queue.empty()) && !is_dead(node)) return node;
+    }
+    return kNoNode;
+  };
+  flush();
+  while (missing() != kNoNode) {
+    if (Clock::now() > deadline) {
+      throw Error(fmt::format("node {} cannot be reached over {}: no word of it came in time. Does a firewall stand in "
+                              "the way, or has it given an address that is not reachable from here?",
+                              missing(), endpoint_.describe()),
+                  Errc::kDeadline);
+    }
+    if (!read_queue()) wait(10);
+    flush();
+  }
+}
+
+// ---- out ----
+
+void OfiFabric::touch(NodeId to) {
+  if (peers_[to].touched) return;
+  peers_[to].touched = true;
+  touched_.push_back(to);
+}
+
+wire::Message& OfiFabric::open_message(Peer& peer) noexcept {
+  if (peer.frame == nullptr) return peer.staged;
+  return reinterpret_cast<Message*>(peer.frame->data)[peer.staged_count - 1];
+}
+
+/// The first message waits by itself: most are alone, and go without a buffer.
+void OfiFabric::stage(NodeId to, const Message& message) {
+  Peer& peer = peers_[to];
+  touch(to);
+  if (peer.staged_count > 0 && wire::continues(open_message(peer), message, line_bytes_)) {
+    Message& open = open_message(peer);
+    open.slots[open.count++] = message.slots[0];
+    return;
+  }
+  if (peer.staged_count == kMaxFrame) issue_staged(peer, to);
+  if (peer.staged_count == 0) {
+    peer.staged = message;
+    peer.staged.sequence = peer.address.cookie;
+    peer.staged_count = 1;
+    return;
+  }
+  if (peer.frame == nullptr) {
+    peer.frame = &small_.take(to);
+    std::memcpy(peer.frame->data, &peer.staged, sizeof(Message));
+  }
+  Message& next = reinterpret_cast<Message*>(peer.frame->data)[peer.staged_count++];
+  next = message;
+  next.sequence = peer.address.cookie;
+}
+
+void OfiFabric::send(NodeId to, const Message& message) {
+  Peer& peer = peers_[to];
+  if (!peer.present) return;
+  if (peer.line) {
+    if (const auto notice = notice_of(to, message, peer.line_slot)) {
+      peer.line->what = What::kNotice;
+      peer.line->notice = *notice;
+      issue_staged(peer, to);
+      issue_line(peer);
+      return touch(to);
+    }
+    issue_line(peer);
+  }
+  if (message.kind == Kind::kPutOperated) send_operands(to, message);
+  stage(to, message);
+}
+
+/// 32 bits from which the receiver can tell this message: the answer to its request for one line.
+std::optional<std::uint32_t> OfiFabric::notice_of(NodeId to, const Message& message,
+                                                  std::uint32_t slot) const noexcept {
+  const bool answers =
+      message.kind == Kind::kOwnerData || (message.kind == Kind::kData && GlobalAddress(message.line).node() == self_);
+  const bool plain = message.count == 1 && message.requester == to && message.slots[0] == slot &&
+                     message.argument == 0 && (message.flags & ((1u << wire::kLargerShift) - 1)) == 0;
+  if (!answers || !plain || slot >= kNoticeSlots || self_ >= kNoticeNodes) return {};
+  if (message.kind == Kind::kOwnerData && GlobalAddress(message.line).node() == self_) return {};
+  return std::uint32_t(self_) << kNoticeSlotBits | slot;
+}
+
+TxPool& OfiFabric::pool_for(std::size_t bytes) noexcept {
+  return bytes <= small_.buffer_bytes() ? small_ : large_;
+}
+
+void OfiFabric::write(NodeId to, std::uint64_t at, std::span<const std::byte> bytes, bool last_may_notice,
+                      std::uint32_t slot) {
+  Peer& peer = peers_[to];
+  if (!peer.present) return;
+  if (peer.line) issue_line(peer);  // staged messages stay: data may pass them, as it does in shared memory
+  touch(to);
+  while (!bytes.empty()) {
+    const auto part = bytes.first(std::min<std::size_t>(bytes.size(), kLargeBytes));
+    TxBuffer& buffer = pool_for(part.size()).take(to);
+    base::racy_copy(buffer.data, part.data(), part.size());
+    const Outgoing out{What::kWrite, &buffer, std::uint32_t(part.size()), at, 0};
+    bytes = bytes.subspan(part.size());
+    at += part.size();
+    if (bytes.empty() && last_may_notice) {
+      peer.line = out;
+      peer.line_slot = slot;
+    } else {
+      issue(peer, out);
+    }
+  }
+}
+
+void OfiFabric::write_slot(NodeId to, std::uint32_t slot, std::span<const std::byte> line, bool one_of_many) {
+  write(to, peers_[to].address.cache_at + std::uint64_t(slot) * line_bytes_, line, !one_of_many, slot);
+}
+
+void OfiFabric::write_home(NodeId to, std::uint64_t offset, std::span<const std::byte> line) {
+  write(to, peers_[to].address.memory_at + offset, line, false, 0);
+}
+
+/// A home takes operands out of the sender's slot. It cannot reach it here, so they go before the message.
+void OfiFabric::send_operands(NodeId to, const Message& message) {
+  Peer& peer = peers_[to];
+  issue_staged(peer, to);
+  const std::uint32_t bytes = line_bytes_ << wire::larger(message);
+  const std::byte* const from = cache_ + std::uint64_t(message.slots[0]) * line_bytes_;
+  for (std::uint32_t at = 0; at < bytes; at += kOperandBytes) {
+    Message header;
+    header.sequence = peer.address.cookie;
+    header.from = self_;
+    header.line = at;
+    header.argument = bytes;
+    header.slots[0] = message.slots[0];
+    const std::uint32_t part = std::min(bytes - at, kOperandBytes);
+    TxBuffer& buffer = small_.take(to);
+    std::memcpy(buffer.data, &header, sizeof(header));
+    base::racy_copy(buffer.data + sizeof(header), from + at, part);
+    issue(peer, {What::kFrame, &buffer, std::uint32_t(sizeof(header)) + part, 0, 0});
+  }
+  touch(to);
+}
+
+void OfiFabric::issue_staged(Peer& peer, NodeId to) {
+  if (peer.staged_count == 0) return;
+  const std::uint32_t count = std::exchange(peer.staged_count, 0);
+  if (count == 1 && peer.queue.empty() &&
+      ::fi_inject(endpoint_.ep(), &peer.staged, sizeof(Message), peer.handle) == 0) {
+    return;
+  }
+  if (peer.frame == nullptr) {
+    peer.frame = &small_.take(to);
+    std::memcpy(peer.frame->data, &peer.staged, sizeof(Message));
+  }
+  issue(peer, {What::kFrame, std::exchange(peer.frame, nullptr), count * std::uint32_t(sizeof(Message)), 0, 0});
+}
+
+void OfiFabric::issue_line(Peer& peer) {
+  const Outgoing out = *peer.line;
+  peer.line.reset();
+  issue(peer, out);
+}
+
+void OfiFabric::issue(Peer& peer, const Outgoing& out) {
+  if (!peer.queue.empty() || !post(peer, out)) peer.queue.push_back(out);
+}
+
+/// False when the provider cannot take it now.
+bool OfiFabric::post(Peer& peer, const Outgoing& out) {
+  TxBuffer& buffer = *out.buffer;
+  const bool tells = peer.untold + 1 >= kTellEvery;
+  const std::uint64_t flags = tells ? FI_COMPLETION : 0;
+  iovec piece{buffer.data, out.bytes};
+  ssize_t result = 0;
+  if (out.what == What::kFrame) {
+    const fi_msg message{&piece, &buffer.descriptor, 1, peer.handle, &buffer.context, 0};
+    result = ::fi_sendmsg(endpoint_.ep(), &message, flags);
+  } else {
+    const fi_rma_iov into{out.at, out.bytes, peer.address.key};
+    const fi_msg_rma message{&piece, &buffer.descriptor, 1, peer.handle, &into, 1, &buffer.context, out.notice};
+    result = ::fi_writemsg(endpoint_.ep(), &message, flags | (out.what == What::kNotice ? FI_REMOTE_CQ_DATA : 0));
+  }
+  if (result == -FI_EAGAIN) return false;
+  if (result != 0) {
+    broken_.emplace_back(buffer.peer, int(-result));
+    give_back(buffer);
+    return true;
+  }
+  peer.untold = tells ? 0 : peer.untold + 1;
+  buffer.next = nullptr;
+  (peer.newest == nullptr ? peer.oldest : peer.newest->next) = &buffer;
+  peer.newest = &buffer;
+  return true;
+}
+
+void OfiFabric::drain(Peer& peer) {
+  while (!peer.queue.empty() && post(peer, peer.queue.front())) peer.queue.pop_front();
+}
+
+void OfiFabric::flush() {
+  report_broken();
+  for (const std::uint64_t key : merged_) operands_.erase(key);
+  merged_.clear();
+  std::size_t kept = 0;
+  for (const NodeId to : touched_) {
+    Peer& peer = peers_[to];
+    if (peer.line) issue_line(peer);
+    issue_staged(peer, to);
+    drain(peer);
+    peer.touched = !peer.queue.empty();
+    if (peer.touched) touched_[kept++] = to;
+  }
+  touched_.resize(kept);
+  stalled_.store(kept != 0 || !deaf_.empty(), std::memory_order_seq_cst);
+  holds_.store(current_ != nullptr || !arrived_.empty(), std::memory_order_seq_cst);
+  if (stalled_ || holds_) wake_sleeper();
+}
+
+/// What was left over while the service thread was on its way to sleep must not wait for it to wake up by itself.
+void OfiFabric::wake_sleeper() noexcept {
+  if (sleeping_.load(std::memory_order_seq_cst)) wake_self();
+}
+
+void OfiFabric::give_back(TxBuffer& buffer) noexcept {
+  pool_for(buffer.room).give_back(buffer);
+}
+
+/// All that was issued to the peer up to this one is done with.
+void OfiFabric::release_until(TxBuffer& last) noexcept {
+  Peer& peer = peers_[last.peer];
+  while (peer.oldest != nullptr) {
+    TxBuffer& buffer = *peer.oldest;
+    peer.oldest = buffer.next;
+    if (peer.oldest == nullptr) peer.newest = nullptr;
+    give_back(buffer);
+    if (&buffer == &last) return;
+  }
+}
+
+/// Not from within a send: the node drops the peer, and sends to others.
+void OfiFabric::report_broken() {
+  for (const auto& [node, error] : std::exchange(broken_, {})) {
+    if (peers_[node].present) upcalls_.on_broken(node, ofi_library().strerror(error));
+  }
+}
+
+void OfiFabric::forget(NodeId node) noexcept {
+  Peer& peer = peers_[node];
+  if (!peer.present) return;
+  peer.present = false;
+  if (peer.frame != nullptr) give_back(*std::exchange(peer.frame, nullptr));
+  if (peer.line) give_back(*peer.line->buffer);
+  peer.line.reset();
+  peer.staged_count = 0;
+  for (const Outgoing& out : peer.queue) give_back(*out.buffer);
+  peer.queue.clear();
+  std::erase_if(operands_, [&](const auto& entry) { return NodeId(entry.first >> 32) == node; });
+}
+
+// ---- in ----
+
+void OfiFabric::listen(RxBuffer& buffer) {
+  const ssize_t result =
+      ::fi_recv(endpoint_.ep(), buffer.data, kFrameBytes, buffer.descriptor, FI_ADDR_UNSPEC, &buffer.context);
+  if (result != 0) deaf_.push_back(&buffer);
+}
+
+/// Takes what the provider has. False when it is nothing.
+bool OfiFabric::read_queue() {
+  polled_at_ns_.store(now_ns(), std::memory_order_relaxed);
+  std::array<fi_cq_data_entry, 16> entries;
+  const ssize_t count = ::fi_cq_read(endpoint_.cq(), entries.data(), entries.size());
+  if (count == -FI_EAVAIL) {
+    read_error();
+    return true;
+  }
+  if (count <= 0) return false;
+  for (ssize_t i = 0; i < count; ++i) {
+    const fi_cq_data_entry& entry = entries[std::size_t(i)];
+    if ((entry.flags & FI_REMOTE_CQ_DATA) != 0) {  // frames carry none
+      arrived_.push_back({nullptr, std::uint32_t(entry.data)});
+      continue;
+    }
+    auto* const tracked = static_cast<Tracked*>(entry.op_context);
+    if (tracked->outgoing) {
+      release_until(static_cast<TxBuffer&>(*tracked));
+    } else {
+      auto& buffer = static_cast<RxBuffer&>(*tracked);
+      buffer.bytes = std::uint32_t(entry.len);
+      if (!take_hello(buffer)) arrived_.push_back({&buffer, 0});
+    }
+  }
+  if (!deaf_.empty()) {
+    for (RxBuffer* const buffer : std::exchange(deaf_, {})) listen(*buffer);
+  }
+  return true;
+}
+
+/// Greetings are taken as they come, before what came before them: who still meets its peers works on nothing yet.
+bool OfiFabric::take_hello(RxBuffer& buffer) {
+  Message hello;
+  if (buffer.bytes != sizeof(hello)) return false;
+  std::memcpy(&hello, buffer.data, sizeof(hello));
+  if (hello.kind != Kind::kNone || hello.argument != kHello || hello.sequence != cookie_) return false;
+  if (hello.from < peers_.size()) peers_[hello.from].met = true;
+  listen(buffer);
+  return true;
+}
+
+void OfiFabric::read_error() {
+  fi_cq_err_entry error{};
+  if (::fi_cq_readerr(endpoint_.cq(), &error, 0) <= 0 || error.op_context == nullptr) return;
+  auto* const tracked = static_cast<Tracked*>(error.op_context);
+  if (!tracked->outgoing) return listen(static_cast<RxBuffer&>(*tracked));
+  auto& buffer = static_cast<TxBuffer&>(*tracked);
+  broken_.emplace_back(buffer.peer, error.err);
+  release_until(buffer);
+}
+
+bool OfiFabric::poll(Message& message, NodeId& from) {
+  if (!broken_.empty()) report_broken();
+  do {
+    if (take(message, from)) return true;
+  } while (read_queue());
+  return false;
+}
+
+bool OfiFabric::take(Message& message, NodeId& from) {
+  while (current_ != nullptr || !arrived_.empty()) {
+    if (current_ == nullptr) {
+      if (arrived_.front().frame == nullptr) {
+        const std::uint32_t notice = arrived_.front().notice;
+        arrived_.pop_front();
+        from = NodeId(notice >> kNoticeSlotBits);
+        if (from >= peers_.size() || !peers_[from].present) continue;
+        message = upcalls_.answer_in(from, notice & (kNoticeSlots - 1));
+        return true;
+      }
+      if (!open_frame()) continue;
+    }
+    std::memcpy(&message, current_->data + at_, sizeof(Message));
+    at_ += sizeof(Message);
+    const bool known = message.sequence == cookie_ && message.from < peers_.size() && peers_[message.from].present;
+    from = message.from;
+    if (at_ == current_->bytes) listen(*std::exchange(current_, nullptr));
+    if (!known) continue;
+    // Without what it speaks of it makes no sense, and its sender is told apart by that.
+    if (message.kind == Kind::kPutOperated && !has_operands(message)) message.kind = Kind::kNone;
+    message.sequence = 0;
+    return true;
+  }
+  return false;
+}
+
+/// The next frame. False when it has no messages: it was operands, or nothing that we know.
+bool OfiFabric::open_frame() {
+  RxBuffer& buffer = *arrived_.front().frame;
+  arrived_.pop_front();
+  Message header;
+  if (buffer.bytes >= sizeof(header)) std::memcpy(&header, buffer.data, sizeof(header));
+  const bool known = buffer.bytes >= sizeof(header) && buffer.bytes <= kFrameBytes && header.sequence == cookie_ &&
+                     header.from < peers_.size() && peers_[header.from].present;
+  if (!known) {
+    if (strangers_++ == 0) spdlog::warn("something that is no message of this cluster came to the fabric's endpoint");
+  } else if (header.kind == Kind::kNone) {
+    current_ = &buffer;
+    take_operands(header);
+    current_ = nullptr;
+  } else if (buffer.bytes % sizeof(Message) == 0) {
+    current_ = &buffer;
+    at_ = 0;
+    return true;
+  }
+  listen(buffer);
+  return false;
+}
+
+void OfiFabric::take_operands(const Message& header) {
+  const std::uint64_t part = current_->bytes - sizeof(header);
+  const bool fits = header.argument >= line_bytes_ && header.argument <= largest_line_bytes_ &&
+                    header.line <= header.argument && part <= header.argument - header.line;
+  if (!fits) return;
+  std::vector<std::byte>& into = operands_[operand_key(header.from, header.slots[0])];
+  if (header.line == 0) into.clear();
+  if (into.size() != header.line) return;  // what follows will be found missing
+  into.insert(into.end(), current_->data + sizeof(header), current_->data + current_->bytes);
+}
+
+bool OfiFabric::has_operands(const Message& message) const {
+  if (message.count > wire::kMaxRun) return false;
+  const std::size_t bytes = std::size_t(line_bytes_) << wire::larger(message);
+  for (std::uint8_t i = 0; i < message.count; ++i) {
+    const auto found = operands_.find(operand_key(message.from, message.slots[i]));
+    if (found == operands_.end() || found->second.size() != bytes) return false;
+  }
+  return true;
+}
+
+const std::byte* OfiFabric::read_slot(NodeId from, std::uint32_t slot) {
+  merged_.push_back(operand_key(from, slot));
+  return operands_.at(operand_key(from, slot)).data();
+}
+
+bool OfiFabric::maybe_pending() const noexcept {
+  // The provider moves only when it is asked, and being asked costs it a look at the kernel.
+  return holds_.load(std::memory_order_relaxed) ||
+         now_ns() - polled_at_ns_.load(std::memory_order_relaxed) >= kPollEvery_ns;
+}
+
+bool OfiFabric::begin_sleep() noexcept {
+  sleeping_.store(true, std::memory_order_seq_cst);
+  return !holds_.load(std::memory_order_seq_cst) && endpoint_.may_sleep();
+}
+
+void OfiFabric::sleep_until_event(std::uint32_t timeout_ms, int also) noexcept {
+  const bool stalled = stalled_.load(std::memory_order_seq_cst);
+  const int limit = stalled ? std::min<int>(kStalledWait_ms, int(timeout_ms)) : int(timeout_ms);
+  pollfd polls[] = {{wake_.get(), POLLIN, 0}, {endpoint_.wait_fd(), POLLIN, 0}, {also, POLLIN, 0}};
+  counters_.sleeps.add();
+  (void)::poll(polls, 3, limit);
+  std::uint64_t rung = 0;
+  if (polls[0].revents != 0) (void)!::read(wake_.get(), &rung, sizeof(rung));
+}
+
+void OfiFabric::wait(std::uint32_t timeout_ms) noexcept {
+  if (begin_sleep()) sleep_until_event(timeout_ms, -1);
+  end_sleep();
+}
+
+void OfiFabric::wake_self() noexcept {
+  const std::uint64_t one = 1;
+  (void)!::write(wake_.get(), &one, sizeof(one));
+}
+
+}  // namespace atoll::fabric

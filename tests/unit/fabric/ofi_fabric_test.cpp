@@ -1,0 +1,312 @@
+// Two fabrics over libfabric in one process, over tcp, or over what ATOLL_TEST_PROVIDER and ATOLL_TEST_ADDRESS say.
+#include "fabric/ofi/ofi_fabric.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "memory/segment.hpp"
+
+namespace atoll::fabric {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+using wire::Kind;
+constexpr std::uint32_t kLine = 512;
+
+std::string from_environment(const char* name, const char* fallback) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? fallback : text;
+}
+
+OfiChoice choice() {
+  return {from_environment("ATOLL_TEST_PROVIDER", "tcp"), from_environment("ATOLL_TEST_ADDRESS", "127.0.0.1")};
+}
+
+/// One side: a segment, an endpoint, and the fabric between it and the other.
+struct Side {
+  explicit Side(NodeId id) : self(id), endpoint(choice()) {
+    Options options;
+    options.memory_bytes = 1 << 20;
+    options.cache_bytes = 1024 * kLine;
+    segment = memory::Segment::create(options, 2);
+    const std::size_t bytes = std::size_t(segment.memory() + segment.memory_bytes() - segment.cache());
+    registered = endpoint.register_memory({segment.cache(), bytes}, FI_REMOTE_WRITE, 77 + id);
+    address.provider = provider_name(choice().provider);
+    address.name = endpoint.name();
+    address.cache_at = endpoint.remote_address(segment.cache(), segment.cache());
+    address.memory_at = endpoint.remote_address(segment.cache(), segment.memory());
+    address.key = ::fi_mr_key(registered.region.get());
+    address.cookie = 0x1000u + id;
+  }
+  void start(const OfiAddress& other) {
+    OfiSetup setup;
+    setup.self = self;
+    setup.line_bytes = kLine;
+    setup.largest_line_bytes = 1 << 20;
+    setup.cache = segment.cache();
+    setup.cookie = address.cookie;
+    setup.peers.resize(2);
+    setup.peers[1u - self] = other;
+    fabric = std::make_unique<OfiFabric>(endpoint, setup,
+                                         Upcalls{[this](NodeId from, std::uint32_t slot) {
+                                                   wire::Message answer;
+                                                   answer.kind = Kind::kData;
+                                                   answer.count = 1;
+                                                   answer.from = from;
+                                                   answer.slots[0] = slot;
+                                                   ++notices;
+                                                   return answer;
+                                                 },
+                                                 [this](NodeId, const char* why) { broken = why; }},
+                                         segment.header().counters);
+  }
+  NodeId self;
+  Endpoint endpoint;
+  memory::Segment segment;
+  Registered registered;
+  OfiAddress address;
+  std::unique_ptr<OfiFabric> fabric;
+  int notices = 0;
+  std::string broken;
+};
+
+class OfiFabricTest : public testing::Test {
+ protected:
+  OfiFabricTest() {
+    for (NodeId id = 0; id < 2; ++id) side[id] = std::make_unique<Side>(id);
+    for (NodeId id = 0; id < 2; ++id) side[id]->start(side[1u - id]->address);
+    std::thread other([&] { meet(0); });
+    meet(1);
+    other.join();
+  }
+  void meet(NodeId id) {
+    side[id]->fabric->meet(Clock::now() + 20s, [](NodeId) { return false; });
+  }
+  OfiFabric& out() { return *side[0]->fabric; }
+  OfiFabric& in() { return *side[1]->fabric; }
+
+  /// The next message for node 1, both sides going on meanwhile. Kind kNone when none comes.
+  wire::Message next() {
+    wire::Message message;
+    NodeId from = 9;
+    const auto end = Clock::now() + 10s;
+    while (!in().poll(message, from)) {
+      if (Clock::now() > end) return {};
+      wire::Message stray;
+      EXPECT_FALSE(out().poll(stray, from)) << wire::to_string(stray);
+      out().flush();
+      in().flush();
+    }
+    EXPECT_EQ(from, 0);
+    return message;
+  }
+  static wire::Message note(std::uint64_t n) {
+    wire::Message message;
+    message.kind = Kind::kAllocate;
+    message.from = 0;
+    message.argument = n;
+    return message;
+  }
+  static wire::Message data(std::uint32_t slot, std::uint64_t index = 0) {
+    wire::Message message;
+    message.kind = Kind::kData;
+    message.from = 0;
+    message.requester = 1;
+    message.count = 1;
+    message.line = GlobalAddress::make(0, 4096 + index * kLine).bits();
+    message.slots[0] = slot;
+    return message;
+  }
+  static std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
+    std::vector<std::byte> all(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) all[i] = std::byte(i * 31 + seed + i / 256);
+    return all;
+  }
+  bool slot_has(std::uint32_t slot, const std::vector<std::byte>& bytes) {
+    return std::memcmp(side[1]->segment.cache() + std::size_t(slot) * kLine, bytes.data(), bytes.size()) == 0;
+  }
+  std::unique_ptr<Side> side[2];
+};
+
+TEST_F(OfiFabricTest, DeliversInOrderAloneAndInFrames) {
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    out().send(1, note(i));
+    if (i % 7 == 0) out().flush();
+  }
+  out().flush();
+  for (std::uint64_t i = 0; i < 300; ++i) ASSERT_EQ(next().argument, i);
+}
+
+TEST_F(OfiFabricTest, ALineForOneRequestComesWithItsNoticeAlone) {
+  const auto line = pattern(kLine, 1);
+  out().write_slot(1, 5, line, false);
+  out().send(1, data(5));
+  out().flush();
+  const wire::Message got = next();
+  EXPECT_EQ(got.kind, Kind::kData);
+  EXPECT_EQ(got.slots[0], 5u);
+  EXPECT_EQ(side[1]->notices, 1);
+  EXPECT_TRUE(slot_has(5, line));
+}
+
+TEST_F(OfiFabricTest, ARunIsThereBeforeItsOneMessage) {
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    out().write_slot(1, 10 + i, pattern(kLine, i), true);
+    out().send(1, data(10 + i, i));
+  }
+  out().flush();
+  const wire::Message got = next();
+  ASSERT_EQ(got.kind, Kind::kData);
+  ASSERT_EQ(got.count, 8);
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(got.slots[i], 10 + i);
+    EXPECT_TRUE(slot_has(10 + i, pattern(kLine, i)));
+  }
+  EXPECT_EQ(side[1]->notices, 0);
+}
+
+TEST_F(OfiFabricTest, WhatIsReturnedHomeIsThereBeforeTheMessage) {
+  const auto line = pattern(kLine, 3);
+  out().write_home(1, 8192, line);
+  out().send(1, note(1));
+  out().flush();
+  EXPECT_EQ(next().argument, 1u);
+  EXPECT_EQ(std::memcmp(side[1]->segment.memory() + 8192, line.data(), kLine), 0);
+}
+
+TEST_F(OfiFabricTest, LargeLinesGoInParts) {
+  const auto line = pattern(200'000, 4);
+  out().write_slot(1, 100, line, false);
+  out().send(1, data(100));
+  out().flush();
+  EXPECT_EQ(next().slots[0], 100u);
+  EXPECT_TRUE(slot_has(100, line));
+}
+
+TEST_F(OfiFabricTest, TheLineIsAsItWasWhenItWasHandedOver) {
+  auto line = pattern(kLine, 5);
+  const auto before = line;
+  out().write_slot(1, 7, line, false);
+  out().send(1, data(7));
+  std::fill(line.begin(), line.end(), std::byte{0xee});
+  out().flush();
+  (void)next();
+  EXPECT_TRUE(slot_has(7, before));
+}
+
+TEST_F(OfiFabricTest, OperandsGoWithTheirMessage) {
+  for (const unsigned larger : {0u, 3u, 5u}) {  // of 512 bytes, of 4 KiB, of 16 KiB: several frames
+    const std::uint32_t slot = 32;
+    const auto operands = pattern(std::size_t(kLine) << larger, larger);
+    std::memcpy(side[0]->segment.cache() + std::size_t(slot) * kLine, operands.data(), operands.size());
+    wire::Message message = data(slot);
+    message.kind = Kind::kPutOperated;
+    message.flags = std::uint8_t(larger << wire::kLargerShift);
+    out().send(1, message);
+    std::memset(side[0]->segment.cache() + std::size_t(slot) * kLine, 0, operands.size());
+    out().flush();
+    const wire::Message got = next();
+    ASSERT_EQ(got.kind, Kind::kPutOperated);
+    EXPECT_EQ(std::memcmp(in().read_slot(0, slot), operands.data(), operands.size()), 0);
+    in().flush();
+  }
+}
+
+TEST_F(OfiFabricTest, APeerThatDoesNotReadGetsAllOfItLater) {
+  const auto line = pattern(4096, 6);
+  constexpr std::uint32_t kLines = 5000;  // 20 MiB: more than sockets and buffers hold
+  for (std::uint32_t i = 0; i < kLines; ++i) {
+    out().write_slot(1, i % 100 * 8, line, true);
+    out().send(1, note(i));
+    if (i % 16 == 0) out().flush();
+  }
+  out().flush();
+  EXPECT_GT(out().queued(1), 0u);
+  for (std::uint32_t i = 0; i < kLines; ++i) ASSERT_EQ(next().argument, i);
+  EXPECT_EQ(out().queued(1), 0u);
+}
+
+TEST_F(OfiFabricTest, SleepsUntilSomethingComesOrItIsWoken) {
+  std::thread later([&] {
+    std::this_thread::sleep_for(20ms);
+    out().send(1, note(1));
+    out().flush();
+  });
+  wire::Message message;
+  NodeId from = 0;
+  const auto end = Clock::now() + 20s;
+  while (!in().poll(message, from) && Clock::now() < end) in().wait(10'000);
+  later.join();
+  EXPECT_EQ(message.argument, 1u);
+  std::thread waker([&] { in().wake_self(); });
+  const auto start = Clock::now();
+  in().wait(20'000);
+  EXPECT_LT(Clock::now() - start, 15s);
+  waker.join();
+}
+
+TEST_F(OfiFabricTest, SendsNothingToWhoIsForgotten) {
+  out().send(1, note(1));
+  out().write_slot(1, 3, pattern(kLine, 1), false);
+  out().forget(1);
+  out().send(1, note(2));
+  out().flush();
+  EXPECT_EQ(out().queued(1), 0u);
+}
+
+TEST_F(OfiFabricTest, TellsOfAPeerThatIsGone) {
+  side[1]->fabric.reset();
+  std::unique_ptr<Side> gone = std::move(side[1]);
+  gone.reset();
+  wire::Message message;
+  NodeId from = 0;
+  const auto end = Clock::now() + 20s;
+  while (side[0]->broken.empty() && Clock::now() < end) {
+    out().write_home(1, 0, pattern(kLine, 1));
+    out().flush();
+    EXPECT_FALSE(out().poll(message, from));
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_FALSE(side[0]->broken.empty());
+}
+
+TEST(OfiEndpoint, SaysWhatIsMissing) {
+  try {
+    const Endpoint endpoint({"verbs", "192.0.2.77"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("verbs;ofi_rxm"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("fi_info"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(find_provider({"no_such_provider", ""}), nullptr);
+}
+
+TEST(OfiAddressTest, IsReadAsItWasWritten) {
+  OfiAddress one;
+  one.provider = "tcp;ofi_rxm";
+  one.name = {std::byte{0}, std::byte{0xff}, std::byte{0x1f}};
+  one.key = UINT64_MAX;
+  one.cookie = 7;
+  one.memory_bytes = 1ull << 40;
+  one.line_bytes = 512;
+  one.bell = "atoll-bell-1";
+  OfiAddress two = one;
+  two.provider = "verbs;ofi_rxm";
+  const auto got = parse_ofi_addresses(to_text(std::vector{one, two}));
+  ASSERT_TRUE(got.ok());
+  EXPECT_EQ(*got, (std::vector{one, two}));
+  EXPECT_TRUE(parse_ofi_addresses("").ok());
+  for (const char* text :
+       {"x", "ofi1", "ofi1 tcp 00 0 0 0 0 0 0", "ofi1 tcp 0 0 0 0 0 0 0 0 b", " ", "ofi1 tcp 00 0 0 0 0 0 0 0 b x",
+        "ofi1 t\"cp 00 0 0 0 0 0 0 0 b", ",", "ofi1 tcp 00 0 0 0 100000000 0 0 0 b", "ofi1 tcp 0g 0 0 0 0 0 0 0 b"}) {
+    EXPECT_FALSE(parse_ofi_addresses(text).ok()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace atoll::fabric
