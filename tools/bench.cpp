@@ -7,6 +7,7 @@
 #include "base/units.hpp"
 #include "bench/array.hpp"
 #include "bench/darray.hpp"
+#include "bench/fabric.hpp"
 #include "bench/gam.hpp"
 #include "bench/micro.hpp"
 #include "bench/ycsb.hpp"
@@ -215,6 +216,20 @@ void add_ycsb(CLI::App& bench) {
   ycsb->callback([settings] { exit_with(bench::run_ycsb(*settings)); });
 }
 
+void add_fabric(CLI::App& bench) {
+  auto settings = std::make_shared<bench::FabricSettings>();
+  CLI::App* fabric = bench.add_subcommand("fabric", "What transports cost, against fi_pingpong and plain TCP");
+  add_common(*fabric, settings->common);
+  fabric->add_option("--transport", settings->transports, "Which: shm, tcp, verbs, ...; may be given several times")
+      ->type_name("NAME");
+  fabric->add_option("--address", settings->address, "Address of this host for them")->type_name("ADDRESS");
+  fabric->footer(
+      "Examples:\n"
+      "  atoll bench fabric --quick\n"
+      "  atoll bench fabric --transport verbs --address 192.0.2.7");
+  fabric->callback([settings] { exit_with(bench::run_fabric(*settings)); });
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app) {
@@ -226,12 +241,14 @@ void add_bench(CLI::App& app) {
       "  atoll bench array --quick                 arrays and operators\n"
       "  atoll bench gam --figure all --quick      the sweeps of GAM's paper\n"
       "  atoll bench darray --quick                those of DArray's\n"
-      "  atoll bench ycsb --quick                  hash maps");
+      "  atoll bench ycsb --quick                  hash maps\n"
+      "  atoll bench fabric --quick                transports");
   add_micro(*bench);
   add_array(*bench);
   add_gam(*bench);
   add_darray(*bench);
   add_ycsb(*bench);
+  add_fabric(*bench);
   // What `atoll bench` starts its own nodes with; nobody needs to see it.
   CLI::App* node = app.add_subcommand("bench-node", "A node of `atoll bench`")->group("");
   node->require_subcommand(1);
@@ -240,6 +257,7 @@ void add_bench(CLI::App& app) {
   node->add_subcommand("gam", "")->callback([] { bench::run_gam_node(); });
   node->add_subcommand("darray", "")->callback([] { bench::run_darray_node(); });
   node->add_subcommand("ycsb", "")->callback([] { bench::run_ycsb_node(); });
+  node->add_subcommand("fabric", "")->callback([] { bench::run_fabric_node(); });
 }
 
 }  // namespace atoll::tools
