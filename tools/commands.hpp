@@ -20,5 +20,6 @@ void add_bench(CLI::App& app);
 void add_sim(CLI::App& app);
 void add_scale(CLI::App& app);
 void add_kv(CLI::App& app);
+void add_key(CLI::App& app);
 
 }  // namespace atoll::tools

@@ -32,8 +32,10 @@ std::uint32_t load_length(const char* at) noexcept {
 sockaddr_un abstract_address(const std::string& name, socklen_t& bytes) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (name.empty() || name.size() >= sizeof(address.sun_path)) {
-    throw Error(fmt::format("\"{}\" is no socket name: 1 to {} bytes", name, sizeof(address.sun_path) - 1));
+  // A colon would make it a TCP address for who finds it in ATOLL_MASTER.
+  if (name.empty() || name.size() >= sizeof(address.sun_path) || name.find(':') != std::string::npos) {
+    throw Error(fmt::format("\"{}\" is no socket name: 1 to {} bytes without a colon", clipped(name, 128),
+                            sizeof(address.sun_path) - 1));
   }
   // A leading NUL makes it abstract: it lives as long as the socket and has no file.
   std::memcpy(address.sun_path + 1, name.data(), name.size());
@@ -97,16 +99,24 @@ Decoded FrameDecoder::next(Frame& frame) {
   if (length < 2 || length > kMaxFrameBytes) {
     return bad(fmt::format("a frame of {} bytes (2 to {} are allowed)", length, kMaxFrameBytes));
   }
-  if (have < kHeaderBytes + length) return Decoded::kNeedMore;
-  const char* text = bytes_.data() + at_ + kHeaderBytes;
+  const std::size_t frame_bytes = kHeaderBytes + length, tag_bytes = seal_ ? Seal::kTagBytes : 0;
+  if (have < frame_bytes + tag_bytes) return Decoded::kNeedMore;
+  const std::string_view whole(bytes_.data() + at_, frame_bytes);
+  if (seal_ && !seal_->check_next(whole, std::string_view(bytes_.data() + at_ + frame_bytes, tag_bytes))) {
+    return bad("a frame that was changed, moved or made up on its way: its tag is wrong");
+  }
+  at_ += frame_bytes + tag_bytes;
+  return parse(whole.substr(kHeaderBytes), frame);
+}
+
+Decoded FrameDecoder::parse(std::string_view text, Frame& frame) {
   bool too_deep = false;
   const auto look = [&](int depth, Json::parse_event_t, const Json&) {
     too_deep = too_deep || depth > kMaxNesting;
     return !too_deep;
   };
-  frame.body = Json::parse(text, text + length, look, false);
+  frame.body = Json::parse(text, look, false);
   frame.fds.clear();
-  at_ += kHeaderBytes + length;
   if (too_deep) return bad(fmt::format("a frame of JSON nested more than {} deep", kMaxNesting));
   if (frame.body.is_discarded()) return bad("a frame that is not JSON");
   if (!frame.body.is_object()) return bad("a frame that is not a JSON object");
@@ -160,7 +170,20 @@ std::string Fields::text(const char* key, std::size_t max_bytes) {
   return {};
 }
 
+std::string Fields::printable(const char* key, std::size_t max_bytes) {
+  std::string value = text(key, max_bytes);
+  const bool good = std::all_of(value.begin(), value.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  if (good) return value;
+  if (ok()) why_ = fmt::format("\"{}\" has characters that are not printable", key);
+  return {};
+}
+
 // ---- Connection ----
+
+void Connection::seal(const Seals& seals) {
+  decoder_.seal(seals.in);
+  seal_ = seals.out;
+}
 
 bool Connection::broken(std::string why) {
   if (why_.empty()) why_ = std::move(why);
@@ -207,7 +230,13 @@ bool Connection::send(Json body, std::vector<SharedFd> fds) {
   if (!why_.empty()) return false;
   ATOLL_CHECK(fds.size() <= kMaxFrameFds);
   if (!fds.empty()) body["fds"] = fds.size();
-  outbound_.push_back({encode_frame(body), 0, std::move(fds)});
+  ATOLL_CHECK(!seal_ || fds.empty());
+  std::string bytes = encode_frame(body);
+  if (seal_) {
+    const Seal::Tag tag = seal_->next(bytes);
+    bytes.append(tag.data(), tag.size());
+  }
+  outbound_.push_back({std::move(bytes), 0, std::move(fds)});
   outbound_bytes_ += outbound_.back().bytes.size();
   if (outbound_bytes_ > kMaxOutboundBytes) return broken("it does not read what it is sent");
   return flush();
@@ -298,7 +327,8 @@ base::Fd connect_abstract(const std::string& name, Clock::time_point deadline) {
     if (errno == ECONNREFUSED) {
       throw Error(fmt::format("no master listens at \"{}\"; has `atoll run` ended?", name), Errc::kClusterDown);
     }
-    throw Error(fmt::format("cannot reach the master at \"{}\": {}", name, std::strerror(errno)), Errc::kClusterDown);
+    throw Error(fmt::format("cannot reach \"{}\": {}", name, std::strerror(errno)),
+                errno == EAGAIN ? Errc::kDeadline : Errc::kClusterDown);
   }
   return socket;
 }

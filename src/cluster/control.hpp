@@ -1,8 +1,9 @@
-// The control connection between a node (or a tool) and the master: frames of JSON over a unix stream socket.
+// The control connection between a node (or a tool) and the master: frames of JSON over a stream socket.
 //
-//   frame = length (u32, little-endian, 2 to 64 KiB) | a JSON object with a string "op"
+//   frame = length (u32, little-endian, 2 to 64 KiB) | a JSON object with a string "op" | over TCP: its tag (seal.hpp)
 //
-// A frame that carries file descriptors says how many in "fds"; they travel (SCM_RIGHTS) with its first byte.
+// A frame that carries file descriptors says how many in "fds"; they travel (SCM_RIGHTS) with its first byte, over a
+// unix socket only.
 // Control traffic is start-up, names, deaths and status: rare, so JSON's cost does not matter and its
 // readability does.
 #pragma once
@@ -13,12 +14,14 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "atoll/status.hpp"
 #include "base/fd.hpp"
+#include "cluster/seal.hpp"
 
 namespace atoll::cluster {
 
@@ -54,8 +57,11 @@ enum class Decoded : std::uint8_t { kFrame, kNeedMore, kBad };
 ///   1. Never throws because of what the bytes say.
 ///   2. Once bad, for ever bad: after an error nothing in the stream can be trusted to be a frame's start.
 ///   3. Holds at most one frame and one read's worth of bytes, and twice kMaxFrameFds descriptors.
+///   4. Once sealed, no byte of a frame is looked at, but for its length, before its tag was found right.
 class FrameDecoder {
  public:
+  /// From here on every frame has a tag.
+  void seal(const Seal& seal) { seal_ = seal; }
   void feed(std::string_view bytes, std::vector<base::Fd> fds);
   [[nodiscard]] Decoded next(Frame& frame);
   /// Why the stream is bad; empty while it is not.
@@ -65,11 +71,13 @@ class FrameDecoder {
 
  private:
   Decoded bad(std::string why);
+  Decoded parse(std::string_view text, Frame& frame);
   bool take_fds(Frame& frame);
 
   std::string bytes_;
   std::size_t at_ = 0;  // the first byte of bytes_ that is not yet decoded
   std::deque<base::Fd> fds_;
+  std::optional<Seal> seal_;
   std::string why_;
 };
 
@@ -81,6 +89,8 @@ class Fields {
   explicit Fields(const Json& body) : body_(body) {}
   std::uint64_t number(const char* key, std::uint64_t max = std::numeric_limits<std::uint64_t>::max());
   std::string text(const char* key, std::size_t max_bytes);
+  /// A text of visible ASCII characters and blanks, which has about as many bytes in a frame.
+  std::string printable(const char* key, std::size_t max_bytes);
   [[nodiscard]] bool ok() const noexcept { return why_.empty(); }
   [[nodiscard]] const std::string& why() const noexcept { return why_; }
 
@@ -99,6 +109,8 @@ class Fields {
 class Connection {
  public:
   explicit Connection(base::Fd socket) noexcept : socket_(std::move(socket)) {}
+  /// From here on every frame has a tag, in both directions. REQUIRES: no frame has been sent or received yet.
+  void seal(const Seals& seals);
 
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
   /// Reads what is there, up to a frame's size.
@@ -107,6 +119,7 @@ class Connection {
   /// The next frame of what was received.
   [[nodiscard]] Decoded next(Frame& frame);
   /// Queues a frame and sends what the socket takes. False when the connection is broken.
+  /// REQUIRES: a sealed connection is given no descriptors.
   bool send(Json body, std::vector<SharedFd> fds = {});
   /// Sends what the socket takes. False when the connection is broken.
   bool flush();
@@ -130,6 +143,7 @@ class Connection {
   std::deque<Outgoing> outbound_;
   std::size_t outbound_bytes_ = 0;
   bool stalled_ = false;
+  std::optional<Seal> seal_;  // of what is sent
   std::string why_;
 };
 

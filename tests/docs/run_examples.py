@@ -45,7 +45,7 @@ def main() -> int:
             file = folder / f"{name}.cpp"
             file.write_text(text, encoding="utf-8")
             return run([options.compiler, "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{source / 'include'}",
-                        str(file), options.library, "-lspdlog", "-lfmt", "-lpthread", "-o", str(folder / name)],
+                        str(file), options.library, "-lspdlog", "-lfmt", "-lsodium", "-lpthread", "-o", str(folder / name)],
                        f"compile {name}")
 
         good = True
