@@ -3,7 +3,7 @@
 //   frame = length (u32, little-endian, 2 to 64 KiB) | a JSON object with a string "op" | over TCP: its tag (seal.hpp)
 //
 // A frame that carries file descriptors says how many in "fds"; they travel (SCM_RIGHTS) with its first byte, over a
-// unix socket only.
+// unix socket only. docs/control-protocol.md lists the frames.
 // Control traffic is start-up, names, deaths and status: rare, so JSON's cost does not matter and its
 // readability does.
 #pragma once
@@ -29,7 +29,7 @@ using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 using SharedFd = std::shared_ptr<const base::Fd>;
 
-inline constexpr std::uint32_t kProtocolVersion = 3;
+inline constexpr std::uint32_t kProtocolVersion = 4;
 inline constexpr std::size_t kMaxFrameBytes = 64 * 1024;
 inline constexpr std::size_t kMaxFrameFds = 128;  // the kernel takes 253 in one message
 inline constexpr NodeId kMaxNodes = 1024;

@@ -8,7 +8,7 @@
 // Hashed is, always 80 bytes: "atoll control" | version (u16, LE) | purpose (1 byte) | the node's nonce | the master's
 // nonce. The purpose is 1 for the node's proof, 2 for the master's, 3 for the key of the session, which the frames that
 // follow are sealed with (seal.hpp). So a proof is of use to nobody else: not on another connection (fresh nonces), not
-// turned back (the purpose), not in another protocol or version.
+// turned back (the purpose), not in another protocol or version. docs/control-protocol.md says more.
 #pragma once
 
 #include <array>

@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <span>
 
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "cluster/stats_json.hpp"
 
 namespace atoll::cluster {
 namespace {
@@ -21,25 +21,11 @@ using namespace std::chrono_literals;
 
 // A socket ends a moment before its process can be reaped; so long the launcher has to say why it ended.
 constexpr auto kReasonGrace = 250ms;
-constexpr auto kIdleLimit = 30s;    // for a client that has not joined
 constexpr auto kClosingLimit = 5s;  // for a refused client to take its refusal
 constexpr auto kStallRetry = 10ms;
 constexpr auto kAcceptRetry = 100ms;
+constexpr auto kFarewell = 2s;          // for nodes to close their connections when it is over
 constexpr std::size_t kMaxGuests = 64;  // clients that are not nodes: `atoll status`, and nodes before they join
-constexpr std::size_t kMaxWaiters = 65536;
-constexpr std::size_t kMaxProgramBytes = 4096;
-constexpr std::size_t kPeersInFrame = 24;  // with their addresses, whatever characters these have
-static_assert(kPeersInFrame <= kMaxFrameFds && kPeersInFrame * (2 * kMaxAddressBytes + 128) < kMaxFrameBytes);
-
-Json reply(std::uint64_t id, Errc code) {
-  return {{"op", "reply"}, {"id", id}, {"code", std::uint8_t(code)}};
-}
-
-Json found_reply(std::uint64_t id, GlobalAddress address) {
-  Json body = reply(id, Errc::kOk);
-  body["address"] = address.bits();
-  return body;
-}
 
 void ring(const base::Fd& wake) noexcept {
   const std::uint64_t one = 1;
@@ -50,8 +36,9 @@ void ring(const base::Fd& wake) noexcept {
 
 const char* Master::to_string(State state) noexcept {
   switch (state) {
-    case State::kStarting: return "starting";
-    case State::kJoining: return "starting";
+    case State::kStarting:
+    case State::kJoining:
+    case State::kOffered: return "starting";
     case State::kJoined: return "joined";
     case State::kLeft: return "left";
     case State::kDead: return "dead";
@@ -64,14 +51,22 @@ Master::Master(MasterConfig config)
       name_(make_socket_name()),
       started_(std::time(nullptr)),
       listener_(listen_abstract(name_)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      over_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (config_.nodes == 0 || config_.nodes > kMaxNodes) {
     throw Error(fmt::format("a cluster of {} nodes: give 1 to {}", config_.nodes, kMaxNodes));
   }
-  if (!wake_.valid()) throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
+  if (!wake_.valid() || !over_.valid()) {
+    throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
+  }
   {
     const base::MutexLock lock(mutex_);
     members_.resize(config_.nodes);
+    if (config_.listen) {
+      if (!config_.key) throw Error("a master that listens at TCP needs the cluster key; `atoll key` makes one");
+      gate_.emplace(*config_.listen, *config_.key);
+      tcp_address_ = gate_->address();
+    }
   }
   thread_ = std::thread([this] { run(); });
 }
@@ -130,6 +125,7 @@ int Master::prepare_poll(std::vector<pollfd>& polls, std::vector<Client*>& polle
     until = accept_after_;
   }
   polled.clear();
+  check_over(until);
   for (const auto& client : clients_) {
     const Connection& connection = client->connection;
     const bool write = connection.wants_write() && !connection.stalled();
@@ -142,6 +138,7 @@ int Master::prepare_poll(std::vector<pollfd>& polls, std::vector<Client*>& polle
     if (member.dies_at) until = std::min(until, *member.dies_at);
   }
   for (const auto& [name, waiter] : waiters_) until = std::min(until, waiter.deadline);
+  if (gate_) gate_->prepare(polls, until);  // behind the clients: it alone knows how many it has
   return until == Clock::time_point::max() ? -1 : poll_timeout(until);
 }
 
@@ -163,6 +160,11 @@ void Master::handle_poll(const std::vector<pollfd>& polls, const std::vector<Cli
   }
   on_clock();
   if (polls[1].revents != 0) accept_clients();
+  if (!gate_) return;
+  const auto at_gate = std::span(polls).subspan(2 + polled.size());
+  for (Gate::Admitted& admitted : gate_->handle(at_gate, Clock::now())) {
+    admit(std::move(admitted.socket), std::move(admitted.peer), 0, &admitted.seals);
+  }
 }
 
 void Master::accept_clients() {
@@ -183,15 +185,21 @@ void Master::accept_clients() {
       spdlog::warn("turned away process {} of user {}: only this user's processes may join", peer.pid, peer.uid);
       continue;
     }
-    const auto is_guest = [](const auto& c) { return c->node == kNoNode; };
-    const auto guests = std::count_if(clients_.begin(), clients_.end(), is_guest);
-    auto client = std::make_unique<Client>(std::move(socket));
-    client->pid = peer.pid;
-    client->idle_until = Clock::now() + kIdleLimit;
-    clients_.push_back(std::move(client));
-    // All nodes may knock at the same time, before any of them has said which one it is.
-    if (std::size_t(guests) >= kMaxGuests + config_.nodes) refuse(*clients_.back(), "the master has too many guests");
+    admit(std::move(socket), fmt::format("process {}", peer.pid), peer.pid, nullptr);
   }
+}
+
+/// A guest from here on: it may ask for the status, or join.
+void Master::admit(base::Fd socket, std::string name, int pid, const Seals* seals) {
+  const auto is_guest = [](const auto& c) { return c->node == kNoNode; };
+  const auto guests = std::count_if(clients_.begin(), clients_.end(), is_guest);
+  clients_.push_back(std::make_unique<Client>(std::move(socket), std::move(name)));
+  Client& client = *clients_.back();
+  if (seals != nullptr) client.connection.seal(*seals);
+  client.pid = pid;
+  client.idle_until = Clock::now() + kIdleLimit;
+  // All nodes may knock at the same time, before any of them has said which one it is.
+  if (std::size_t(guests) >= kMaxGuests + config_.nodes) refuse(client, "the master has too many guests");
 }
 
 void Master::on_clock() {
@@ -235,178 +243,11 @@ void Master::give_up() {
   remove_gone();
 }
 
-// ---- frames ----
-
-void Master::read_client(Client& client) {
-  Frame frame;
-  // Bounded, so that a client that never stops sending does not keep the others waiting; more than the socket of
-  // a dead process can hold.
-  for (int reads = 0;;) {
-    if (client.gone || client.closing) return;
-    switch (client.connection.next(frame)) {
-      case Decoded::kFrame: on_frame(client, frame); continue;
-      case Decoded::kBad: return drop(client, client.connection.why());
-      case Decoded::kNeedMore: break;
-    }
-    if (reads++ == 16) return;  // only when all that was read is decoded: poll would not tell of it again
-    switch (client.connection.receive()) {
-      case Connection::Received::kSome: continue;
-      case Connection::Received::kNothingYet: return;
-      case Connection::Received::kEnded: return connection_ended(client);
-    }
-  }
-}
-
-void Master::on_frame(Client& client, Frame& frame) {
-  const std::string& op = frame.op();
-  client.idle_until = Clock::now() + kIdleLimit;
-  if (op == "status") return on_status(client);
-  if (op == "join") return on_join(client, frame);
-  if (client.node == kNoNode) return drop(client, fmt::format("it sent \"{}\" without having joined", clipped(op, 32)));
-  if (op == "exchange") return on_exchange(client, frame);
-  if (!running_) return drop(client, fmt::format("it sent \"{}\" before all had joined", clipped(op, 32)));
-  if (op == "publish") return on_publish(client, frame);
-  if (op == "lookup") return on_lookup(client, frame);
-  if (op == "leave") return on_leave(client);
-  drop(client, fmt::format("it sent \"{}\", which the master does not know", clipped(op, 32)));
-}
-
-void Master::on_join(Client& client, const Frame& frame) {
-  Fields fields(frame.body);
-  const std::uint64_t version = fields.number("version");
-  if (fields.ok() && version != kProtocolVersion) {
-    return refuse(client, fmt::format("it speaks version {} of the protocol, this master version {}; build the program "
-                                      "and the atoll command from the same sources",
-                                      version, kProtocolVersion));
-  }
-  const std::uint64_t node = fields.number("node");
-  const std::uint64_t memory = fields.number("memory"), cache = fields.number("cache"), line = fields.number("line");
-  (void)fields.number("pid", std::numeric_limits<int>::max());
-  if (!fields.ok()) return drop(client, "it sent a \"join\" in which " + fields.why());
-  if (const std::string why = refusal(client, node, line); !why.empty()) return refuse(client, why);
-  Member& member = members_[node];
-  member.state = State::kJoining;
-  member.pid = client.pid;  // the kernel's word counts, not the node's
-  member.memory = memory;
-  member.cache = cache;
-  member.line = line;
-  member.client = &client;
-  client.node = NodeId(node);
-  client.connection.send({{"op", "joined"}, {"nodes", config_.nodes}, {"epoch", epoch_}});
-}
-
-/// Why this join cannot be had; empty when it can.
-std::string Master::refusal(const Client& client, std::uint64_t node, std::uint64_t line) {
-  if (client.node != kNoNode) return fmt::format("it has joined already, as node {}", client.node);
-  if (!failure_.empty()) return failure_;
-  if (node >= config_.nodes) {
-    return fmt::format("there is no node {}: the cluster has {} (0 to {})", node, config_.nodes, config_.nodes - 1);
-  }
-  const Member& member = members_[node];
-  if (member.state == State::kDead) return fmt::format("node {} has already ended: {}", node, member.why);
-  if (member.state != State::kStarting) return fmt::format("node {} has joined already (process {})", node, member.pid);
-  for (std::size_t k = 0; k < members_.size(); ++k) {
-    if (members_[k].state == State::kStarting || members_[k].line == line) continue;
-    return fmt::format("its lines have {} bytes, those of node {} have {}; all nodes need the same (ATOLL_LINE)", line,
-                       k, members_[k].line);
-  }
-  return {};
-}
-
-void Master::on_exchange(Client& client, Frame& frame) {
-  Member& member = members_[client.node];
-  if (member.state != State::kJoining) return drop(client, "it sent \"exchange\" twice");
-  if (frame.fds.size() != 1) return drop(client, "it sent \"exchange\" without one segment");
-  Fields fields(frame.body);
-  member.address = fields.text("address", kMaxAddressBytes);
-  if (!fields.ok()) return drop(client, "it sent an \"exchange\" in which " + fields.why());
-  try {
-    memory::Segment segment = memory::Segment::open(frame.fds[0]);
-    const memory::SegmentLayout& layout = segment.layout();
-    if (layout.line_bytes != member.line || layout.nodes != config_.nodes) {
-      return refuse(client, fmt::format("its segment is for {} nodes and lines of {} bytes, not for {} and {}",
-                                        layout.nodes, layout.line_bytes, config_.nodes, member.line));
-    }
-    member.segment = std::move(segment);
-  } catch (const Error& error) {
-    return refuse(client, fmt::format("its segment cannot be used: {}", error.what()));
-  }
-  member.fd = std::make_shared<const base::Fd>(std::move(frame.fds[0]));
-  member.state = State::kJoined;
-  // One whose connection has ended since is about to be dead, and the start with it.
-  const auto joined = [](const Member& m) {
-    return m.state == State::kJoined && m.client != nullptr && !m.client->gone;
-  };
-  if (std::all_of(members_.begin(), members_.end(), joined)) send_rosters();
-}
-
-/// Everyone gets everyone's segment, many to a frame; "roster" says that it was all.
-void Master::send_rosters() {
-  running_ = true;
-  for (std::size_t to = 0; to < members_.size(); ++to) {
-    Json peers = Json::array();
-    std::vector<SharedFd> fds;
-    const auto send = [&]() ATOLL_NO_THREAD_SAFETY_ANALYSIS {
-      members_[to].client->connection.send({{"op", "peers"}, {"peers", std::exchange(peers, Json::array())}},
-                                           std::exchange(fds, {}));
-    };
-    for (std::size_t k = 0; k < members_.size(); ++k) {
-      if (k == to) continue;
-      peers.push_back({{"node", k}, {"pid", members_[k].pid}, {"address", members_[k].address}});
-      fds.push_back(members_[k].fd);
-      if (fds.size() == kPeersInFrame) send();
-    }
-    if (!fds.empty()) send();
-    members_[to].client->connection.send({{"op", "roster"}, {"nodes", config_.nodes}, {"epoch", epoch_}});
-  }
-  for (Member& member : members_) member.fd.reset();  // what is still to be sent keeps them
-}
-
-void Master::on_leave(Client& client) {
-  Member& member = members_[client.node];
-  if (member.state == State::kJoined) member.state = State::kLeft;
-  check_all_left();
-}
-
-void Master::on_publish(Client& client, const Frame& frame) {
-  Fields fields(frame.body);
-  const std::uint64_t id = fields.number("id");
-  const std::string name = fields.text("name", kMaxRootNameBytes);
-  const GlobalAddress address(fields.number("address"));
-  if (!fields.ok()) return drop(client, "it sent a \"publish\" in which " + fields.why());
-  const Status status = roots_.publish(name, address);
-  client.connection.send(reply(id, status.code()));
-  if (!status.ok()) return;
-  const auto [first, last] = waiters_.equal_range(name);
-  for (auto at = first; at != last; ++at) {
-    at->second.client->connection.send(found_reply(at->second.id, address));
-  }
-  waiters_.erase(first, last);
-}
-
-void Master::on_lookup(Client& client, const Frame& frame) {
-  Fields fields(frame.body);
-  const std::uint64_t id = fields.number("id");
-  const std::string name = fields.text("name", kMaxRootNameBytes);
-  const std::uint64_t timeout = fields.number("timeout_ms", std::numeric_limits<std::int64_t>::max());
-  if (!fields.ok()) return drop(client, "it sent a \"lookup\" in which " + fields.why());
-  if (const auto address = roots_.find(name)) {
-    client.connection.send(found_reply(id, *address));
-  } else if (timeout == 0) {
-    client.connection.send(reply(id, Errc::kNotFound));
-  } else if (waiters_.size() >= kMaxWaiters) {
-    client.connection.send(reply(id, Errc::kOutOfMemory));
-  } else {
-    const auto deadline = Clock::now() + bounded_timeout(std::chrono::milliseconds(std::int64_t(timeout)));
-    waiters_.emplace(name, Waiter{&client, id, deadline});
-  }
-}
-
 // ---- what happens to members ----
 
 /// For what the client may not do; it learns why and can tell its user.
 void Master::refuse(Client& client, const std::string& why) {
-  spdlog::warn("refused process {}: {}", client.pid, why);
+  spdlog::warn("refused {}: {}", client.name, why);
   client.connection.send({{"op", "refused"}, {"why", clipped(why)}});
   client.closing = true;
   client.idle_until = Clock::now() + kClosingLimit;
@@ -415,7 +256,7 @@ void Master::refuse(Client& client, const std::string& why) {
 
 /// For what no correct client sends.
 void Master::drop(Client& client, const std::string& why) {
-  spdlog::warn("closed the connection of process {}: {}", client.pid, why);
+  spdlog::warn("closed the connection of {}: {}", client.name, why);
   client.gone = true;
   if (client.node != kNoNode) end_member(client.node, clipped(why));
 }
@@ -459,43 +300,32 @@ void Master::check_all_left() {
   send_all({{"op", "all_left"}}, kNoNode);
 }
 
+/// Rings when it is over and all nodes have closed their connections, or had the time to. To close ours while they
+/// still send would cost them what they have not read yet.
+void Master::check_over(Clock::time_point& until) {
+  if (!all_left_ && failure_.empty()) return;
+  const auto now = Clock::now();
+  if (!over_by_) over_by_ = now + kFarewell;
+  const auto connected = [](const Member& m) { return m.client != nullptr; };
+  const bool alone = std::none_of(members_.begin(), members_.end(), connected);
+  if (alone || *over_by_ <= now) return ring(over_);
+  until = std::min(until, *over_by_);
+}
+
+Master::Outcome Master::outcome() {
+  const base::MutexLock lock(mutex_);
+  Outcome outcome{failure_, {}};
+  for (std::size_t k = 0; k < members_.size() && failure_.empty(); ++k) {
+    if (members_[k].state == State::kDead) outcome.deaths.push_back(fmt::format("node {}: {}", k, members_[k].why));
+  }
+  return outcome;
+}
+
 void Master::send_all(const Json& body, NodeId except) {
   for (std::size_t k = 0; k < members_.size(); ++k) {
     Client* client = members_[k].client;
     if (k != except && client != nullptr && !client->gone) client->connection.send(body);
   }
-}
-
-// ---- status ----
-
-/// One frame for the cluster and one per node: a thousand nodes do not fit one frame.
-void Master::on_status(Client& client) {
-  client.connection.send({{"op", "status"},
-                          {"program", clipped(config_.program, kMaxProgramBytes)},
-                          {"pid", ::getpid()},
-                          {"started", started_},
-                          {"epoch", epoch_},
-                          {"nodes", config_.nodes}});
-  for (std::size_t k = 0; k < members_.size(); ++k) client.connection.send(describe(NodeId(k)));
-}
-
-Json Master::describe(NodeId node) const {
-  const Member& member = members_[node];
-  Json body = {{"op", "status_node"}, {"node", node}, {"pid", member.pid}, {"state", to_string(member.state)}};
-  if (member.state == State::kDead) body["why"] = member.why;
-  if (member.state == State::kStarting || member.line == 0) return body;
-  body["memory"] = member.memory;
-  body["cache"] = member.cache;
-  body["line"] = member.line;
-  if (member.segment.memory_bytes() == 0) return body;  // it has not brought its segment yet
-  const Stats stats = member.segment.header().counters.snapshot();
-  body["counters"] = stats;
-  Json& kinds = body["counters"]["sent_by_kind"] = Json::object();
-  for (std::size_t k = 0; k < stats.sent_by_kind.size(); ++k) {
-    const std::string name(message_kind_name(std::uint8_t(k)));
-    if (!name.empty()) kinds[name] = stats.sent_by_kind[k];
-  }
-  return body;
 }
 
 }  // namespace atoll::cluster

@@ -1,5 +1,5 @@
-// The master: the one process (the launcher) that all nodes of a cluster are connected to. It introduces them to
-// each other, keeps the named roots, tells of deaths, and answers `atoll status`. It is on no data path.
+// The master: the one process (`atoll run`, `atoll master`) that all nodes of a cluster are connected to. It introduces
+// them to each other, keeps the named roots, tells of deaths, and answers `atoll status`. It is on no data path.
 #pragma once
 
 #include <poll.h>
@@ -13,11 +13,15 @@
 #include <thread>
 #include <vector>
 
+#include "atoll/stats.hpp"
 #include "atoll/status.hpp"
 #include "base/fd.hpp"
 #include "base/mutex.hpp"
 #include "cluster/control.hpp"
+#include "cluster/gate.hpp"
+#include "cluster/key.hpp"
 #include "cluster/roots.hpp"
+#include "cluster/tcp.hpp"
 #include "memory/segment.hpp"
 
 namespace atoll::cluster {
@@ -25,18 +29,32 @@ namespace atoll::cluster {
 struct MasterConfig {
   NodeId nodes = 1;
   std::string program;  // shown by `atoll status`
+  /// Where to listen for nodes of other hosts, and what they must have; without, all nodes are on this host.
+  std::optional<TcpAddress> listen = std::nullopt;
+  std::optional<Key> key = std::nullopt;  // REQUIRES: there is one when there is an address to listen at
+  /// How often nodes say that they live, and what their counters are. Not asked of nodes when nobody listens at TCP:
+  /// then the master reads the counters in their segments, and the kernel tells of their end.
+  std::chrono::milliseconds heartbeat{1000};
 };
 
 /// Introduces the nodes of a cluster to each other and keeps what they have in common.
 ///
+/// Segments reach the peers in one of two ways. A master that does not listen at TCP has all nodes on its host, and
+/// passes their segments on as descriptors. One that does passes none, however a node has reached it: each node opens a
+/// door (door.hpp), and the master tells peers of the same host, and nobody else, where it is. The nodes say "ready"
+/// when they have what they can get, and the cluster runs when all are.
+///
 /// Thread-safety: every method may be called from any thread.
 /// Invariants:
-///   1. Nodes learn of each other only when all of them have brought a segment; until then any loss fails the
-///      start for everyone, with the reason.
+///   1. Nodes learn of each other only when all of them have made their offer; until the cluster runs any loss fails
+///      the start for everyone, with the reason.
 ///   2. A node's state only moves forward: starting, joining, joined, left, dead. One death notice per node.
 ///   3. A node that said "leave" still serves its memory until all have: its end before that is a death.
 ///   4. Nothing that a client sends takes the master down; a malformed frame costs the client its connection.
 ///   5. The thread never blocks but in poll(2).
+///   6. Who comes by TCP is heard, and told anything, only after it has proven the key (gate.hpp); who comes by the
+///   unix
+///      socket must be of the same user, as the kernel says.
 class Master {
  public:
   /// What a node was to the cluster when its process ended.
@@ -54,16 +72,28 @@ class Master {
   /// The launcher knows how the process of a node ended: "killed by signal 9 (SIGKILL)", "exited with code 3".
   /// What the node sent before its end counts first. REQUIRES: node < config.nodes.
   Exit node_exited(NodeId node, const std::string& why) ATOLL_EXCLUDES(mutex_);
+  /// Where it listens for nodes of other hosts: with the port that the system chose. None when it does not.
+  [[nodiscard]] const std::optional<TcpAddress>& tcp_address() const noexcept { return tcp_address_; }
+
+  /// Readable when it is over: all nodes have left or are dead, or the start has failed; and they know it.
+  [[nodiscard]] int over_fd() const noexcept { return over_.get(); }
+  struct Outcome {
+    std::string failure;              // why the start failed; empty when it did not
+    std::vector<std::string> deaths;  // "node 3: its connection ended"
+  };
+  [[nodiscard]] Outcome outcome() ATOLL_EXCLUDES(mutex_);
 
  private:
-  enum class State : std::uint8_t { kStarting, kJoining, kJoined, kLeft, kDead };
+  enum class State : std::uint8_t { kStarting, kJoining, kOffered, kJoined, kLeft, kDead };
   static const char* to_string(State state) noexcept;
+  static constexpr auto kIdleLimit = std::chrono::seconds(30);  // for a client that has not joined
 
   struct Client {
-    explicit Client(base::Fd socket) noexcept : connection(std::move(socket)) {}
+    Client(base::Fd socket, std::string who) noexcept : connection(std::move(socket)), name(std::move(who)) {}
     Connection connection;
+    std::string name;       // for the log
     NodeId node = kNoNode;  // who it joined as
-    int pid = 0;            // as the kernel says
+    int pid = 0;            // as the kernel says; 0 when it is not of this host
     bool closing = false;   // sends what is queued, then is closed
     bool gone = false;      // to be removed by the thread
     Clock::time_point idle_until;
@@ -74,7 +104,11 @@ class Master {
     std::uint64_t memory = 0, cache = 0, line = 0;
     SharedFd fd;
     std::string address;  // of its fabric, for its peers
+    std::string host;     // its identity,
+    std::string door, token;
     memory::Segment segment;
+    std::optional<Stats> counters;             // of its last heartbeat
+    Clock::time_point heard_at{};              // when that came
     std::string why;                           // of its death
     std::optional<Clock::time_point> dies_at;  // its connection ended; a better reason may come until then
     Client* client = nullptr;
@@ -90,43 +124,56 @@ class Master {
   int prepare_poll(std::vector<pollfd>& polls, std::vector<Client*>& polled) ATOLL_EXCLUDES(mutex_);
   void handle_poll(const std::vector<pollfd>& polls, const std::vector<Client*>& polled) ATOLL_EXCLUDES(mutex_);
   void accept_clients() ATOLL_REQUIRES(mutex_);
+  void admit(base::Fd socket, std::string name, int pid, const Seals* seals) ATOLL_REQUIRES(mutex_);
   void on_clock() ATOLL_REQUIRES(mutex_);
   void remove_gone() ATOLL_REQUIRES(mutex_);
   void give_up() ATOLL_EXCLUDES(mutex_);
 
   // Frames.
+  static Json reply(std::uint64_t id, Errc code);
+  static Json found_reply(std::uint64_t id, GlobalAddress address);
   void read_client(Client& client) ATOLL_REQUIRES(mutex_);
   void on_frame(Client& client, Frame& frame) ATOLL_REQUIRES(mutex_);
   void on_join(Client& client, const Frame& frame) ATOLL_REQUIRES(mutex_);
   [[nodiscard]] std::string refusal(const Client& client, std::uint64_t node, std::uint64_t line)
       ATOLL_REQUIRES(mutex_);
   void on_exchange(Client& client, Frame& frame) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] std::string take_segment(Member& member, base::Fd fd) ATOLL_REQUIRES(mutex_);
+  void on_ready(Client& client) ATOLL_REQUIRES(mutex_);
+  void on_heartbeat(Client& client, const Frame& frame) ATOLL_REQUIRES(mutex_);
   void on_leave(Client& client) ATOLL_REQUIRES(mutex_);
   void on_publish(Client& client, const Frame& frame) ATOLL_REQUIRES(mutex_);
   void on_lookup(Client& client, const Frame& frame) ATOLL_REQUIRES(mutex_);
   void on_status(Client& client) ATOLL_REQUIRES(mutex_);
 
   // What happens to members.
+  [[nodiscard]] bool uses_doors() const noexcept { return config_.listen.has_value(); }
+  [[nodiscard]] bool all_are(State state) const ATOLL_REQUIRES(mutex_);
   void send_rosters() ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] Json peer_entry(NodeId node, const Member& to) const ATOLL_REQUIRES(mutex_);
   void refuse(Client& client, const std::string& why) ATOLL_REQUIRES(mutex_);
   void drop(Client& client, const std::string& why) ATOLL_REQUIRES(mutex_);
   void connection_ended(Client& client) ATOLL_REQUIRES(mutex_);
   void end_member(NodeId node, const std::string& why) ATOLL_REQUIRES(mutex_);
   void fail_start(const std::string& why) ATOLL_REQUIRES(mutex_);
   void check_all_left() ATOLL_REQUIRES(mutex_);
+  void check_over(Clock::time_point& until) ATOLL_REQUIRES(mutex_);
   void send_all(const Json& body, NodeId except) ATOLL_REQUIRES(mutex_);
   [[nodiscard]] Json describe(NodeId node) const ATOLL_REQUIRES(mutex_);
 
   const MasterConfig config_;
   const std::string name_;
   const std::int64_t started_;  // seconds since 1970
-  base::Fd listener_, wake_;
+  base::Fd listener_, wake_, over_;
+  std::optional<TcpAddress> tcp_address_;  // set before the thread starts
 
   base::Mutex mutex_;
+  std::optional<Gate> gate_ ATOLL_GUARDED_BY(mutex_);
   bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
   bool running_ ATOLL_GUARDED_BY(mutex_) = false;  // the rosters are out
   bool all_left_ ATOLL_GUARDED_BY(mutex_) = false;
-  std::string failure_ ATOLL_GUARDED_BY(mutex_);  // why the start failed
+  std::string failure_ ATOLL_GUARDED_BY(mutex_);                       // why the start failed
+  std::optional<Clock::time_point> over_by_ ATOLL_GUARDED_BY(mutex_);  // when nobody is waited for any more
   std::uint32_t epoch_ ATOLL_GUARDED_BY(mutex_) = 1;
   Clock::time_point accept_after_ ATOLL_GUARDED_BY(mutex_){};
   std::vector<Member> members_ ATOLL_GUARDED_BY(mutex_);

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
@@ -20,7 +21,12 @@
 #include "base/log.hpp"
 #include "base/mutex.hpp"
 #include "cluster/control.hpp"
+#include "cluster/door.hpp"
+#include "cluster/key.hpp"
 #include "cluster/roots.hpp"
+#include "cluster/stats_json.hpp"
+#include "cluster/tcp.hpp"
+#include "memory/segment.hpp"
 
 namespace atoll::cluster {
 namespace {
@@ -29,6 +35,7 @@ using namespace std::chrono_literals;
 
 // How much longer than asked a node waits for the master's answer, before it takes the master for stuck.
 constexpr auto kReplySlack = 10s;
+constexpr std::uint64_t kMaxHeartbeat_ms = 3'600'000;
 
 /// What a code means when the master's answer carries it. Status holds static strings only.
 Status status_of(Errc code) noexcept {
@@ -53,14 +60,21 @@ Status status_of(Errc code) noexcept {
   return {Errc::kClusterDown, "the master answers with an unknown code"};
 }
 
+void describe_self(Peer& self, const memory::Segment& segment) {
+  self.pid = ::getpid();
+  self.memory_bytes = segment.memory_bytes();
+  self.cache_bytes = segment.cache_bytes();
+  self.line_bytes = segment.layout().line_bytes;
+}
+
 /// A cluster of one: no master, names in a local table.
 ///
 /// Thread-safety: every method may be called from any thread.
 class LocalMembership final : public Membership {
  public:
-  std::vector<Peer> exchange(const Offer& /*offer*/, Events /*events*/) override {
+  std::vector<Peer> exchange(const Offer& offer, Events /*events*/) override {
     std::vector<Peer> peers(1);
-    peers[0].pid = ::getpid();
+    describe_self(peers[0], memory::Segment::open(offer.segment));
     return peers;
   }
   [[nodiscard]] NodeId id() const noexcept override { return 0; }
@@ -104,7 +118,7 @@ class LocalMembership final : public Membership {
 ///   3. Callbacks run without the mutex, on the reader thread, in the order of the master's notices.
 class MasterMembership final : public Membership {
  public:
-  MasterMembership(const Options& options, const std::string& master, NodeId id, NodeId count);
+  MasterMembership(const Options& options, Connection master, NodeId id, NodeId count);
   ~MasterMembership() override;
 
   std::vector<Peer> exchange(const Offer& offer, Events events) override;
@@ -125,8 +139,22 @@ class MasterMembership final : public Membership {
     std::string why;
   };
 
+  struct DoorPlate {
+    std::string name, token;  // empty where there is no door
+  };
+  /// What the master told of the others.
+  struct Roster {
+    std::vector<Peer> peers;
+    std::vector<bool> named;
+    std::vector<DoorPlate> doors;
+  };
+
   Frame await_start(Clock::time_point deadline, const char* what) ATOLL_REQUIRES(mutex_);
-  void take_peers(Frame& frame, std::vector<Peer>& peers) const;
+  Roster await_roster(Clock::time_point deadline) ATOLL_REQUIRES(mutex_);
+  void take_peers(Frame& frame, Roster& roster) const;
+  void open_doors(Roster& roster, Clock::time_point deadline) const;
+  void take_epoch(const Frame& frame);
+  void beat() ATOLL_REQUIRES(mutex_);
   Result<GlobalAddress> request(Json body, std::chrono::milliseconds timeout) ATOLL_EXCLUDES(mutex_);
   void read_loop() noexcept;
   bool read_some(std::vector<Notice>& notices) ATOLL_EXCLUDES(mutex_);
@@ -138,7 +166,11 @@ class MasterMembership final : public Membership {
   const std::chrono::milliseconds join_timeout_;
   std::atomic<std::uint32_t> epoch_{1};
   base::Fd wake_;
-  Events events_;  // set before the reader starts
+  // Set before the reader starts:
+  Events events_;
+  bool uses_doors_ = false;
+  std::chrono::milliseconds heartbeat_{0};  // 0: none are wanted
+  memory::Segment own_;  // a mapping of its own, whose counters outlive the node's; empty without heartbeats
 
   base::Mutex mutex_;
   std::condition_variable_any changed_;
@@ -149,16 +181,17 @@ class MasterMembership final : public Membership {
   bool all_left_ ATOLL_GUARDED_BY(mutex_) = false;
   bool lost_ ATOLL_GUARDED_BY(mutex_) = false;
   bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
+  Clock::time_point next_beat_ ATOLL_GUARDED_BY(mutex_){};
   int poll_fd_ = -1;  // the connection's, which never changes
   std::thread reader_;
 };
 
-MasterMembership::MasterMembership(const Options& options, const std::string& master, NodeId id, NodeId count)
+MasterMembership::MasterMembership(const Options& options, Connection master, NodeId id, NodeId count)
     : id_(id),
       count_(count),
       join_timeout_(bounded_timeout(options.join_timeout)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      connection_(connect_abstract(master, Clock::now() + join_timeout_)) {
+      connection_(std::move(master)) {
   if (!wake_.valid()) throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
   const base::MutexLock lock(mutex_);
   poll_fd_ = connection_.fd();
@@ -172,6 +205,9 @@ MasterMembership::MasterMembership(const Options& options, const std::string& ma
   const Frame frame = await_start(Clock::now() + join_timeout_, "joined");
   Fields fields(frame.body);
   const std::uint64_t nodes = fields.number("nodes");
+  heartbeat_ = std::chrono::milliseconds(fields.number("heartbeat_ms", kMaxHeartbeat_ms));
+  const auto doors = frame.body.find("doors");
+  uses_doors_ = doors != frame.body.end() && doors->is_boolean() && doors->get<bool>();
   if (!fields.ok()) throw Error("the master's answer makes no sense: " + fields.why());
   if (nodes != count_) throw Error(fmt::format("ATOLL_NODES={}, but the master has {} nodes", count_, nodes));
 }
@@ -213,52 +249,111 @@ Frame MasterMembership::await_start(Clock::time_point deadline, const char* what
 
 std::vector<Peer> MasterMembership::exchange(const Offer& offer, Events events) {
   const auto deadline = Clock::now() + join_timeout_;
-  base::Fd copy(::fcntl(offer.segment.get(), F_DUPFD_CLOEXEC, 3));
-  if (!copy.valid()) throw Error(fmt::format("cannot duplicate the segment's descriptor: {}", std::strerror(errno)));
-  std::vector<Peer> peers(count_);
-  for (std::size_t k = 0; k < peers.size(); ++k) peers[k].id = NodeId(k);
-  peers[id_].pid = ::getpid();
+  memory::Segment own = memory::Segment::open(offer.segment);
+  std::optional<Door> door;
+  Json body = {{"op", "exchange"},
+               {"address", offer.address},
+               {"memory", own.memory_bytes()},
+               {"cache", own.cache_bytes()},
+               {"host", uses_doors_ ? host_identity() : ""}};
+  std::vector<SharedFd> fds;
+  if (uses_doors_) {
+    door.emplace(offer.segment);
+    body["door"] = door->name();
+    body["token"] = door->token();
+  } else {
+    base::Fd copy(::fcntl(offer.segment.get(), F_DUPFD_CLOEXEC, 3));
+    if (!copy.valid()) throw Error(fmt::format("cannot duplicate the segment's descriptor: {}", std::strerror(errno)));
+    fds.push_back(std::make_shared<const base::Fd>(std::move(copy)));
+  }
+  Roster roster;
   {
     const base::MutexLock lock(mutex_);
     if (exchanged_) throw Error("a node exchanges its segment once");
-    connection_.send({{"op", "exchange"}, {"address", offer.address}},
-                     {std::make_shared<const base::Fd>(std::move(copy))});
-    while (true) {
-      Frame frame = await_start(deadline, "roster");
-      if (frame.op() == "peers") {
-        take_peers(frame, peers);
-        continue;
-      }
-      Fields fields(frame.body);
-      epoch_ = std::uint32_t(fields.number("epoch", UINT32_MAX));
-      if (!fields.ok()) throw Error("the master's roster makes no sense: " + fields.why());
-      break;
-    }
-    for (const Peer& peer : peers) {
-      if (peer.id != id_ && !peer.segment.valid()) throw Error(fmt::format("the roster lacks node {}", peer.id));
+    connection_.send(std::move(body), std::move(fds));
+    roster = await_roster(deadline);
+    if (uses_doors_) {
+      open_doors(roster, deadline);
+      connection_.send({{"op", "ready"}});
+      take_epoch(await_start(deadline, "go"));  // our own door stays open until everybody is ready
     }
     exchanged_ = true;
   }
+  describe_self(roster.peers[id_], own);
+  if (heartbeat_.count() > 0) own_ = std::move(own);
   events_ = std::move(events);
   reader_ = std::thread([this] { read_loop(); });
-  return peers;
+  return std::move(roster.peers);
 }
 
-void MasterMembership::take_peers(Frame& frame, std::vector<Peer>& peers) const {
+void MasterMembership::take_epoch(const Frame& frame) {
+  Fields fields(frame.body);
+  epoch_ = std::uint32_t(fields.number("epoch", UINT32_MAX));
+  if (!fields.ok()) throw Error("the master's roster makes no sense: " + fields.why());
+}
+
+MasterMembership::Roster MasterMembership::await_roster(Clock::time_point deadline) {
+  Roster roster{std::vector<Peer>(count_), std::vector<bool>(count_), std::vector<DoorPlate>(count_)};
+  for (std::size_t k = 0; k < count_; ++k) roster.peers[k].id = NodeId(k);
+  roster.named[id_] = true;
+  while (true) {
+    Frame frame = await_start(deadline, "roster");
+    if (frame.op() == "peers") {
+      take_peers(frame, roster);
+      continue;
+    }
+    take_epoch(frame);
+    break;
+  }
+  for (std::size_t k = 0; k < count_; ++k) {
+    if (!roster.named[k]) throw Error(fmt::format("the roster lacks node {}", k));
+  }
+  return roster;
+}
+
+void MasterMembership::take_peers(Frame& frame, Roster& roster) const {
   const auto list = frame.body.find("peers");
-  if (list == frame.body.end() || !list->is_array() || list->size() != frame.fds.size()) {
+  const auto count = list == frame.body.end() || !list->is_array() ? 0 : list->size();
+  if (count == 0 || frame.fds.size() != (uses_doors_ ? 0 : count)) {
     throw Error("the master's roster makes no sense: its segments do not match its nodes");
   }
-  for (std::size_t k = 0; k < list->size(); ++k) {
+  for (std::size_t k = 0; k < count; ++k) {
     Fields fields((*list)[k]);
     const std::uint64_t node = fields.number("node", count_ - 1u);
-    const std::uint64_t pid = fields.number("pid", std::numeric_limits<int>::max());
-    std::string address = fields.text("address", kMaxAddressBytes);
+    Peer peer;
+    peer.id = NodeId(node);
+    peer.pid = int(fields.number("pid", std::numeric_limits<int>::max()));
+    peer.address = fields.text("address", kMaxAddressBytes);
+    peer.memory_bytes = fields.number("memory", GlobalAddress::kOffsetMask + 1);
+    peer.cache_bytes = fields.number("cache", GlobalAddress::kOffsetMask + 1);
+    peer.line_bytes = std::uint32_t(fields.number("line", UINT32_MAX));
+    DoorPlate door;
+    if (uses_doors_ && (*list)[k].contains("door")) {
+      door = {fields.printable("door", kMaxDoorBytes), fields.printable("token", kMaxDoorBytes)};
+    }
     if (!fields.ok()) throw Error("the master's roster makes no sense: " + fields.why());
-    if (node == id_ || peers[node].segment.valid()) throw Error(fmt::format("the roster names node {} twice", node));
-    peers[node].pid = int(pid);
-    peers[node].address = std::move(address);
-    peers[node].segment = std::move(frame.fds[k]);
+    if (roster.named[node]) throw Error(fmt::format("the roster names node {} twice", node));
+    if (!uses_doors_) peer.segment = std::move(frame.fds[k]);
+    roster.named[node] = true;
+    roster.peers[node] = std::move(peer);
+    roster.doors[node] = std::move(door);
+  }
+}
+
+/// Gets the segments of the peers on this host.
+void MasterMembership::open_doors(Roster& roster, Clock::time_point deadline) const {
+  for (Peer& peer : roster.peers) {
+    const DoorPlate& door = roster.doors[peer.id];
+    if (door.name.empty()) continue;
+    try {
+      peer.segment = fetch_segment(door.name, door.token, deadline);
+    } catch (const Error& error) {
+      if (error.code() != Errc::kNotFound) {
+        throw Error(fmt::format("cannot get the segment of node {}: {}", peer.id, error.what()), error.code());
+      }
+      // Two hosts that look alike (copies of one running machine), or a death, of which the master will tell.
+      spdlog::info("node {} says that it is on this host: {}", peer.id, error.what());
+    }
   }
 }
 
@@ -325,8 +420,10 @@ void MasterMembership::read_loop() noexcept {
     int timeout = -1;
     {
       const base::MutexLock lock(mutex_);
+      beat();
+      if (heartbeat_.count() > 0) timeout = poll_timeout(next_beat_);
       if (connection_.stalled()) {
-        timeout = 10;
+        timeout = timeout < 0 ? 10 : std::min(timeout, 10);
       } else if (connection_.wants_write()) {
         polls[0].events |= POLLOUT;
       }
@@ -336,6 +433,14 @@ void MasterMembership::read_loop() noexcept {
     std::uint64_t rung = 0;
     if (polls[1].revents != 0) (void)!::read(wake_.get(), &rung, sizeof(rung));
   }
+}
+
+/// Says that this node lives, when it is time to.
+void MasterMembership::beat() {
+  const auto now = Clock::now();
+  if (heartbeat_.count() == 0 || now < next_beat_) return;
+  next_beat_ = now + heartbeat_;
+  connection_.send({{"op", "heartbeat"}, {"counters", counters_to_json(own_.header().counters.snapshot())}});
 }
 
 /// Reads and handles what has come. False when nothing more will come, or nobody wants it.
@@ -417,6 +522,20 @@ NodeId number_from(const char* name, unsigned min, unsigned max) {
   return NodeId(value);
 }
 
+Connection connect_master(const std::string& master, Clock::time_point deadline) {
+  if (!is_tcp_address(master)) return Connection(connect_abstract(master, deadline));
+  const TcpAddress address = parse_tcp_address(master, "ATOLL_MASTER");
+  if (address.port == 0) throw Error(fmt::format("ATOLL_MASTER=\"{}\": nobody can listen at port 0", master));
+  const std::optional<Key> key = Key::from_environment();
+  if (!key) {
+    throw Error(
+        fmt::format("ATOLL_MASTER=\"{}\" wants the cluster key: set ATOLL_KEY_FILE to the file that `atoll key "
+                    "--out FILE` made, or ATOLL_KEY to the key",
+                    master));
+  }
+  return connect_trusted(address, *key, deadline);
+}
+
 }  // namespace
 
 std::unique_ptr<Membership> Membership::connect(const Options& options) {
@@ -425,8 +544,11 @@ std::unique_ptr<Membership> Membership::connect(const Options& options) {
   if (master == nullptr) return std::make_unique<LocalMembership>();
   const NodeId count = number_from("ATOLL_NODES", 1, kMaxNodes);
   const NodeId id = number_from("ATOLL_NODE", 0, count - 1u);
-  if (*master == '\0') throw Error("ATOLL_MASTER=\"\": must be the name of the master's socket, or not be set");
-  return std::make_unique<MasterMembership>(options, master, id, count);
+  if (*master == '\0') {
+    throw Error("ATOLL_MASTER=\"\": must be the master's address or the name of its socket, or not be set");
+  }
+  const auto deadline = Clock::now() + bounded_timeout(options.join_timeout);
+  return std::make_unique<MasterMembership>(options, connect_master(master, deadline), id, count);
 }
 
 }  // namespace atoll::cluster

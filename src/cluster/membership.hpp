@@ -24,9 +24,13 @@ struct Offer {
 
 struct Peer {
   NodeId id = 0;
-  int pid = 0;
+  int pid = 0;          // on its own host
   base::Fd segment;     // the peer's memfd; invalid for this node itself, and for a peer on another host
   std::string address;  // as it offered it
+  // What it brought, as its segment has it: known of this node itself and of peers on other hosts too.
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t cache_bytes = 0;
+  std::uint32_t line_bytes = 0;
 };
 
 /// What the rest of the node wants to know. Called from the membership's own thread.
@@ -41,10 +45,12 @@ class Membership {
   virtual ~Membership() = default;
 
   /// Joins the cluster named by the environment (ATOLL_MASTER, ATOLL_NODE, ATOLL_NODES), or, when
-  /// ATOLL_MASTER is not set, makes a cluster of one. Two steps, because a segment's layout depends on the
-  /// number of nodes: `connect` knows id and count, `exchange` trades offers and waits for everyone.
-  /// Both throw Error: no such master, refused and why, not all came before `options.join_timeout`.
+  /// ATOLL_MASTER is not set, makes a cluster of one. A master at a TCP address (host:port) wants the cluster key
+  /// (ATOLL_KEY_FILE or ATOLL_KEY); one on this host is named by its abstract socket. Two steps, because a segment's
+  /// layout depends on the number of nodes: `connect` knows id and count, `exchange` trades offers and waits for
+  /// everyone. Both throw Error: no such master, refused and why, not all came before `options.join_timeout`.
   static std::unique_ptr<Membership> connect(const Options& options);
+  /// REQUIRES: the offered segment is a memory::Segment's; its counters are read from then on, for `atoll status`.
   virtual std::vector<Peer> exchange(const Offer& offer, Events events) = 0;
 
   [[nodiscard]] virtual NodeId id() const noexcept = 0;

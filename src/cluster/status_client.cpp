@@ -41,19 +41,6 @@ bool is_status(const Json& body) {
   return fields.ok();
 }
 
-bool is_counters(const Json& counters) {
-  if (!counters.is_object()) return false;
-  for (const auto& [name, value] : counters.items()) {
-    if (!value.is_number_unsigned() && name != "sent_by_kind") return false;
-  }
-  try {
-    (void)counters.get<Stats>();  // throws when one is missing
-  } catch (const Json::exception&) {
-    return false;
-  }
-  return true;
-}
-
 /// Is this what a master says of one node?
 bool is_node_status(const Json& body) {
   Fields fields(body);
@@ -63,7 +50,7 @@ bool is_node_status(const Json& body) {
   if (body.contains("why")) (void)fields.text("why", kMaxFrameBytes);
   if (!body.contains("counters")) return fields.ok();
   (void)fields.number("line", std::numeric_limits<std::uint32_t>::max());
-  return fields.ok() && is_counters(body.at("counters"));
+  return fields.ok() && counters_from_json(body.at("counters")).has_value();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // A master whose clients send anything, over several connections: it goes on to answer those who make sense.
 //
-//   input = how many nodes (1 byte) | steps of: which connection and what (1 byte) | arguments, see control_script.hpp
+//   input = how many nodes, with doors or not (1 byte) | steps of: which connection and what (1 byte) | arguments, see
+//   control_script.hpp
 #include "cluster/master.hpp"
 
 #include "cluster/status_client.hpp"
@@ -52,8 +53,14 @@ using namespace atoll;
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::quiet_logging();
   fuzz::Input input(data, size);
-  const auto nodes = NodeId(1 + input.below(3));
-  cluster::Master master({nodes, "fuzz"});
+  const unsigned first = input.byte();
+  const auto nodes = NodeId(1 + first % 3);
+  cluster::MasterConfig config{nodes, "fuzz"};
+  if (first / 3 % 2 == 1) {  // segments by doors; strangers at its port are what `handshake` is for
+    config.listen = cluster::TcpAddress{"127.0.0.1", 0};
+    config.key = cluster::Key::parse(std::string(64, '7'), "the fuzzer");
+  }
+  cluster::Master master(std::move(config));
   fuzz::play(master, nodes, input);
   return 0;
 }

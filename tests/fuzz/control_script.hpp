@@ -87,28 +87,48 @@ inline Json plausible_frame(Input& input, bool from_master) {
   const unsigned which = input.byte(), a = input.byte(), b = input.byte();
   const Json node = a < 250 ? Json(a % 5) : Json(std::uint64_t{1} << (b % 64));
   if (!from_master) {
-    switch (which % 6) {
+    switch (which % 8) {
       case 0:
-        return {{"op", "join"}, {"node", node}, {"pid", 1}, {"memory", b}, {"cache", b}, {"line", 512}, {"version", 1}};
-      case 1: return {{"op", "exchange"}, {"address", ""}};
+        return {{"op", "join"},
+                {"node", node},
+                {"pid", 1},
+                {"memory", b},
+                {"cache", b},
+                {"line", 512},
+                {"version", b == 0 ? cluster::kProtocolVersion : 1}};
+      case 1:
+        return {{"op", "exchange"},
+                {"address", ""},
+                {"memory", 1 << 20},
+                {"cache", 65536},
+                {"host", std::string(a % 2, 'h')},
+                {"door", "atoll-door-0"},
+                {"token", std::string(b, 't')}};
       case 2: return {{"op", "publish"}, {"id", b}, {"name", std::string(a % 4, 'n')}, {"address", b}};
       case 3: return {{"op", "lookup"}, {"id", b}, {"name", std::string(a % 4, 'n')}, {"timeout_ms", b % 4}};
       case 4: return {{"op", "leave"}};
-      default: return {{"op", "status"}};
+      case 5: return {{"op", "status"}};
+      case 6: return {{"op", "ready"}};
+      default: return {{"op", "heartbeat"}, {"counters", Json::object()}};
     }
   }
-  switch (which % 9) {
-    case 0: return {{"op", "joined"}, {"nodes", node}, {"epoch", b}};
-    case 1:
-      return {{"op", "peers"},
-              {"peers", {{{"node", node}, {"pid", b}, {"address", "a"}}, {{"node", b % 4}, {"pid", 1}}}}};
-    case 2: return {{"op", "peers"}, {"peers", {{{"node", node}, {"pid", b}, {"address", ""}}}}};
+  Json peer = {{"node", node}, {"pid", b}, {"address", "a"}, {"memory", 1 << 20}, {"cache", 65536}, {"line", 512}};
+  if (b % 4 == 3) {
+    peer["door"] = "atoll-door-0";
+    peer["token"] = "t";
+  }
+  switch (which % 10) {
+    case 0:
+      return {{"op", "joined"}, {"nodes", node}, {"epoch", b}, {"doors", b % 4 == 3}, {"heartbeat_ms", b % 8 / 4}};
+    case 1: return {{"op", "peers"}, {"peers", {peer, {{"node", b % 4}, {"pid", 1}}}}};
+    case 2: return {{"op", "peers"}, {"peers", {peer}}};
     case 3: return {{"op", "roster"}, {"nodes", node}, {"epoch", b}};
     case 4: return {{"op", "death"}, {"node", node}, {"why", std::string(b, 'w')}, {"epoch", b}};
     case 5: return {{"op", "reply"}, {"id", node}, {"code", b % 20}, {"address", b}};
     case 6: return {{"op", a % 2 == 0 ? "all_left" : "refused"}, {"why", "x"}};
     case 7: return {{"op", "status"}, {"program", "p"}, {"pid", b}, {"started", b}, {"epoch", 1}, {"nodes", node}};
-    default: return {{"op", "status_node"}, {"node", node}, {"pid", b}, {"state", "joined"}, {"line", 512}};
+    case 8: return {{"op", "status_node"}, {"node", node}, {"pid", b}, {"state", "joined"}, {"line", 512}};
+    default: return {{"op", "go"}, {"epoch", b}};
   }
 }
 

@@ -164,6 +164,30 @@ def control_frames():
     yield "texts", whole + frame('{"op":"\\u00e4\\ud83d\\ude00","name":"\\u0000"}')
 
 
+def handshake():
+    def pieces(*texts):
+        return b"".join(bytes([len(t)]) + t for t in texts)
+
+    to_master, to_node, meeting, frames = (bytes([k]) for k in range(4))
+    hello = b"Hatoll control" + struct.pack("<H", 1) + b"n" * 32
+    yield "hello", to_master + pieces(hello, b"P" + b"p" * 32)
+    yield "hello-in-pieces", to_master + pieces(hello[:1], hello[1:20], hello[20:])
+    yield "too-much", to_master + pieces(hello + b"P")
+    yield "other-version", to_master + pieces(b"Hatoll control" + struct.pack("<H", 2) + b"n" * 32)
+    yield "http", to_master + pieces(b"GET / HTTP/1.1\r\n\r\n")
+    yield "challenge", to_node + pieces(b"C" + b"n" * 32, b"P" + b"p" * 32)
+    yield "reflected", to_node + pieces(hello)
+    yield "honest", meeting + bytes(4)
+    yield "flip", meeting + bytes([0, 1, 0, 5, 1])
+    yield "cut", meeting + bytes([1, 1, 40, 8])
+    yield "last-word", meeting + bytes([0, 0, 0, 1, 0, 9, 1])
+    yield "frames", frames
+    yield "frame-flip", frames + bytes([0, 30, 4])
+    yield "frame-left-out", frames + bytes([1, 0, 49])
+    yield "frame-twice", frames + bytes([2, 0, 49])
+    yield "frame-byte", frames + bytes([3, 90, 65])
+
+
 def raw(data):
     return bytes([0, len(data)]) + data
 
@@ -203,6 +227,14 @@ def control_master():
     yield "early", two + client(0, known(2, 1, 1))
     yield "garbage", two + client(0, raw(b"\xff" * 20)) + client(1, text("[]")) + client(2, text({"op": "x"}))
     yield "cut", two + client(0, raw(frame({"op": "join", "node": 0})[:9])) + bytes([12])
+    by_doors = bytes([4])
+    offers = client(0, known(1, 0)) + client(1, known(1, 0))
+    ready = client(0, known(6)) + client(1, known(6))
+    yield "doors", by_doors + joins + offers + ready + asks + client(0, known(3, 1, 1), known(4))
+    yield "doors-two-hosts", by_doors + joins + client(0, known(1, 0)) + client(1, known(1, 1)) + ready + asks
+    yield "doors-too-early", by_doors + joins + client(0, known(1, 0), known(6)) + asks
+    yield "doors-a-segment", by_doors + joins + client(0, with_fds(1, 1, 1)) + asks
+    yield "doors-heartbeat", by_doors + joins + offers + ready + client(0, known(7)) + asks
 
 
 def control_node():
@@ -223,6 +255,11 @@ def control_node():
     yield "other-count", two + known(0, 4, 1)
     yield "unknown", two + start + text({"op": "dance"})
     yield "garbage", two + start + raw(b"\x00" * 8)
+    doors = known(0, 2, 3) + WAIT + known(2, 1, 3) + roster + WAIT
+    yield "doors", two + doors + known(9, 0, 1) + WAIT + known(6)
+    yield "doors-no-go", two + doors + text({"op": "start_failed", "why": "node 1 died"})
+    yield "doors-a-segment", two + known(0, 2, 3) + WAIT + with_fds(1, 1, 2, 1, 3) + roster
+    yield "heartbeats", two + known(0, 2, 5) + WAIT + with_fds(1, 1, 2, 1, 9) + roster + WAIT + WAIT + known(6)
     yield "far-epoch", two + start + text({"op": "death", "node": 1, "why": "", "epoch": 1 << 40})
 
 
@@ -341,7 +378,7 @@ def resp():
     yield "empty", plain + b"*0\r\n*-1\r\nPING\r\n"
 
 
-TARGETS = [wire_message, protocol, hostile_node, control_frames, control_master, control_node, status_client, options,
+TARGETS = [wire_message, protocol, hostile_node, control_frames, handshake, control_master, control_node, status_client, options,
            segment, resp]
 
 
