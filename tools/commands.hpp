@@ -21,5 +21,6 @@ void add_sim(CLI::App& app);
 void add_scale(CLI::App& app);
 void add_kv(CLI::App& app);
 void add_key(CLI::App& app);
+void add_master(CLI::App& app);
 
 }  // namespace atoll::tools

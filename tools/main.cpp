@@ -39,6 +39,7 @@ int run(int argc, char** argv) {
   char** const dashes = runs ? std::find(argv, end, std::string_view("--")) : end;
   atoll::tools::add_run(app, std::vector<std::string>(dashes == end ? end : dashes + 1, end));
   atoll::tools::add_status(app);
+  atoll::tools::add_master(app);
   atoll::tools::add_key(app);
   atoll::tools::add_explore(app);
   atoll::tools::add_sim(app);
