@@ -286,6 +286,8 @@ Json Master::describe(NodeId node) const {
     body["counters"] = counters_to_json(member.segment.header().counters.snapshot());
   } else if (member.counters) {
     body["counters"] = counters_to_json(*member.counters);
+    const auto silent = Clock::now() - member.heard_at;
+    body["heard_ms"] = std::chrono::duration_cast<std::chrono::milliseconds>(silent).count();
   }
   return body;
 }

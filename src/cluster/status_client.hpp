@@ -20,8 +20,9 @@ struct FoundCluster {
 /// The clusters of this user that run now. Throws Error when /proc cannot be read.
 [[nodiscard]] std::vector<FoundCluster> find_clusters();
 
-/// {program, pid, started, epoch, nodes: [{node, pid, state, why?, memory, cache, line, counters}]}. kClusterDown
-/// when the master is gone, kDeadline when it does not answer in time.
+/// {program, pid, started, epoch, nodes: [{node, pid, state, why?, memory, cache, line, counters, heard_ms?}]}; the
+/// counters are heard_ms old when they came with a heartbeat. kClusterDown when the master is gone, kDeadline when it
+/// does not answer in time.
 [[nodiscard]] Result<Json> query_status(const std::string& socket, std::chrono::milliseconds timeout);
 
 }  // namespace atoll::cluster

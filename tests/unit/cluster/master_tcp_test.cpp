@@ -262,6 +262,8 @@ TEST(MasterTcp, counters_come_with_heartbeats) {
       std::this_thread::sleep_for(10ms);
     EXPECT_EQ(shown(k), 42u + k);
   }
+  const Json node = query_status(master.socket_name(), kLong).value().at("nodes")[1];
+  EXPECT_LT(node.at("heard_ms").get<std::uint64_t>(), 60'000u);
 }
 
 TEST(MasterTcp, the_end_of_a_connection_is_told_as_a_death) {

@@ -87,6 +87,28 @@ TEST(Tcp, binds_to_exactly_what_it_is_told) {
   EXPECT_THAT(error_of([] { (void)listen_tcp({"no.such.host.invalid", 0}); }), HasSubstr("there is no host"));
 }
 
+TEST(Tcp, listens_at_addresses_of_ipv6) {
+  const base::Fd probe(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in6 loopback{};
+  loopback.sin6_family = AF_INET6;
+  loopback.sin6_addr = in6addr_loopback;
+  if (!probe.valid() || ::bind(probe.get(), reinterpret_cast<sockaddr*>(&loopback), sizeof(loopback)) != 0) {
+    GTEST_SKIP() << "this host has no IPv6";
+  }
+  const TcpListener listener = listen_tcp(parse_tcp_address("[::1]:0", "X"));
+  EXPECT_EQ(listener.address.text(), "[::1]:" + std::to_string(listener.address.port));
+  // Everywhere in IPv6 is nowhere in IPv4.
+  const TcpListener all = listen_tcp({"::", 0});
+  EXPECT_THAT(error_of([&] {
+                (void)connect_trusted({"127.0.0.1", all.address.port}, key_of(1), Clock::now() + 100ms);
+              }),
+              HasSubstr("no master answers"));
+  EXPECT_THAT(error_of([&] {
+                (void)connect_trusted({"::1", all.address.port}, key_of(1), Clock::now() + 100ms);
+              }),
+              HasSubstr("did not finish the handshake"));
+}
+
 /// A gate in a thread of its own, as the master drives it.
 class Porter {
  public:
