@@ -35,6 +35,7 @@ inline constexpr std::size_t kMaxFrameFds = 128;  // the kernel takes 253 in one
 inline constexpr NodeId kMaxNodes = 1024;
 inline constexpr std::size_t kMaxWhyBytes = 1024;
 inline constexpr std::size_t kMaxAddressBytes = 1024;
+inline constexpr std::size_t kMaxHostNameBytes = 255;
 
 struct Frame {
   Json body;  // an object with a string "op"

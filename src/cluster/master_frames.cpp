@@ -93,6 +93,7 @@ void Master::on_join(Client& client, const Frame& frame) {
                           {"nodes", config_.nodes},
                           {"epoch", epoch_},
                           {"doors", uses_doors()},
+                          {"listens", config_.listen ? clipped(config_.listen->host, kMaxHostNameBytes) : ""},
                           {"heartbeat_ms", uses_doors() ? config_.heartbeat.count() : 0}});
 }
 

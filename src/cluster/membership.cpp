@@ -126,6 +126,8 @@ class MasterMembership final : public Membership {
   [[nodiscard]] NodeId count() const noexcept override { return count_; }
   [[nodiscard]] std::uint32_t epoch() const noexcept override { return epoch_.load(std::memory_order_acquire); }
   Status publish(std::string_view name, GlobalAddress address) override;
+  [[nodiscard]] bool spans_hosts() const noexcept override { return uses_doors_; }
+  [[nodiscard]] std::string local_address() const override { return local_address_; }
   Result<GlobalAddress> lookup(std::string_view name, std::chrono::milliseconds timeout) override;
   void leave() noexcept override;
 
@@ -149,6 +151,7 @@ class MasterMembership final : public Membership {
     std::vector<DoorPlate> doors;
   };
 
+  void find_local_address();
   Frame await_start(Clock::time_point deadline, const char* what) ATOLL_REQUIRES(mutex_);
   Roster await_roster(Clock::time_point deadline) ATOLL_REQUIRES(mutex_);
   void take_peers(Frame& frame, Roster& roster) const;
@@ -169,6 +172,7 @@ class MasterMembership final : public Membership {
   // Set before the reader starts:
   Events events_;
   bool uses_doors_ = false;
+  std::string local_address_;
   std::chrono::milliseconds heartbeat_{0};  // 0: none are wanted
   memory::Segment own_;  // a mapping of its own, whose counters outlive the node's; empty without heartbeats
 
@@ -208,8 +212,24 @@ MasterMembership::MasterMembership(const Options& options, Connection master, No
   heartbeat_ = std::chrono::milliseconds(fields.number("heartbeat_ms", kMaxHeartbeat_ms));
   const auto doors = frame.body.find("doors");
   uses_doors_ = doors != frame.body.end() && doors->is_boolean() && doors->get<bool>();
+  if (uses_doors_) local_address_ = fields.text("listens", kMaxHostNameBytes);
   if (!fields.ok()) throw Error("the master's answer makes no sense: " + fields.why());
+  find_local_address();
   if (nodes != count_) throw Error(fmt::format("ATOLL_NODES={}, but the master has {} nodes", count_, nodes));
+}
+
+/// Who came over TCP knows by which of its addresses; who came by the master's own socket is on the master's host.
+void MasterMembership::find_local_address() {
+  sockaddr_storage address{};
+  socklen_t bytes = sizeof(address);
+  const bool known = ::getsockname(poll_fd_, reinterpret_cast<sockaddr*>(&address), &bytes) == 0;
+  if (known && (address.ss_family == AF_INET || address.ss_family == AF_INET6)) {
+    local_address_ = address_of(address).host;
+  } else if (!uses_doors_) {
+    local_address_ = "127.0.0.1";
+  } else if (local_address_ == "0.0.0.0" || local_address_ == "::") {
+    local_address_.clear();  // any: the transport looks for one
+  }
 }
 
 MasterMembership::~MasterMembership() {

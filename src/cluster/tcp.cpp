@@ -22,7 +22,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMaxHostBytes = 255;
 constexpr auto kRetryAfter = 50ms;
 constexpr auto kOneAddress =
     3s;                        // for one of several addresses of a name, so that a dead one does not take all the time
@@ -157,7 +156,7 @@ bool is_tcp_address(std::string_view text) noexcept {
 TcpAddress parse_tcp_address(std::string_view text, std::string_view what) {
   const auto bad = [&](std::string_view why) {
     return Error(fmt::format("{}=\"{}\": {}; give host:port, for example 10.0.0.1:7470, or [fd00::1]:7470", what,
-                             clipped(text, kMaxHostBytes), why));
+                             clipped(text, kMaxHostNameBytes), why));
   };
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) throw bad("there is no port");
@@ -170,7 +169,7 @@ TcpAddress parse_tcp_address(std::string_view text, std::string_view what) {
     throw bad("an IPv6 address stands in brackets");
   }
   if (host.empty()) throw bad("there is no host");
-  if (host.size() > kMaxHostBytes) throw bad("the name of the host is too long");
+  if (host.size() > kMaxHostNameBytes) throw bad("the name of the host is too long");
   if (host.find_first_of("[] \t\n/@") != std::string_view::npos) throw bad("that is no name of a host");
   TcpAddress address{std::string(host), 0};
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);

@@ -119,7 +119,8 @@ inline Json plausible_frame(Input& input, bool from_master) {
   }
   switch (which % 10) {
     case 0:
-      return {{"op", "joined"}, {"nodes", node}, {"epoch", b}, {"doors", b % 4 == 3}, {"heartbeat_ms", b % 8 / 4}};
+      return {{"op", "joined"},      {"nodes", node},  {"epoch", b},
+              {"doors", b % 4 == 3}, {"listens", "h"}, {"heartbeat_ms", b % 8 / 4}};
     case 1: return {{"op", "peers"}, {"peers", {peer, {{"node", b % 4}, {"pid", 1}}}}};
     case 2: return {{"op", "peers"}, {"peers", {peer}}};
     case 3: return {{"op", "roster"}, {"nodes", node}, {"epoch", b}};
