@@ -104,7 +104,7 @@ class Master {
     std::uint64_t memory = 0, cache = 0, line = 0;
     SharedFd fd;
     std::string address;  // of its fabric, for its peers
-    std::string host;     // its identity,
+    std::string host;     // the identity of its host: members that have the same are told
     std::string door, token;
     memory::Segment segment;
     std::optional<Stats> counters;             // of its last heartbeat
