@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -22,6 +21,7 @@
 #include "base/mutex.hpp"
 #include "cluster/control.hpp"
 #include "cluster/door.hpp"
+#include "cluster/environment.hpp"
 #include "cluster/key.hpp"
 #include "cluster/roots.hpp"
 #include "cluster/stats_json.hpp"
@@ -215,7 +215,9 @@ MasterMembership::MasterMembership(const Options& options, Connection master, No
   if (uses_doors_) local_address_ = fields.text("listens", kMaxHostNameBytes);
   if (!fields.ok()) throw Error("the master's answer makes no sense: " + fields.why());
   find_local_address();
-  if (nodes != count_) throw Error(fmt::format("ATOLL_NODES={}, but the master has {} nodes", count_, nodes));
+  if (nodes != count_) {
+    throw Error(fmt::format("this node was started as one of {}, but the master has {} nodes", count_, nodes));
+  }
 }
 
 /// Who came over TCP knows by which of its addresses; who came by the master's own socket is on the master's host.
@@ -527,21 +529,6 @@ void MasterMembership::lost(const std::string& why, std::vector<Notice>& notices
 
 // ---- the environment ----
 
-NodeId number_from(const char* name, unsigned min, unsigned max) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) {
-    throw Error(
-        fmt::format("ATOLL_MASTER is set but {} is not; start the program with `atoll run`, which sets both", name));
-  }
-  unsigned value = 0;
-  const char* end = text + std::strlen(text);
-  const auto [stop, error] = std::from_chars(text, end, value);
-  if (error != std::errc{} || stop != end || value < min || value > max) {
-    throw Error(fmt::format("{}=\"{}\": must be a number from {} to {}", name, text, min, max));
-  }
-  return NodeId(value);
-}
-
 Connection connect_master(const std::string& master, Clock::time_point deadline) {
   if (!is_tcp_address(master)) return Connection(connect_abstract(master, deadline));
   const TcpAddress address = parse_tcp_address(master, "ATOLL_MASTER");
@@ -562,13 +549,13 @@ std::unique_ptr<Membership> Membership::connect(const Options& options) {
   base::init_logging();
   const char* master = std::getenv("ATOLL_MASTER");
   if (master == nullptr) return std::make_unique<LocalMembership>();
-  const NodeId count = number_from("ATOLL_NODES", 1, kMaxNodes);
-  const NodeId id = number_from("ATOLL_NODE", 0, count - 1u);
   if (*master == '\0') {
     throw Error("ATOLL_MASTER=\"\": must be the master's address or the name of its socket, or not be set");
   }
+  const Place place = place_from([](const char* name) { return std::getenv(name); });
+  spdlog::info("node {} of {}, as {} say", place.node, place.nodes, place.source);
   const auto deadline = Clock::now() + bounded_timeout(options.join_timeout);
-  return std::make_unique<MasterMembership>(options, connect_master(master, deadline), id, count);
+  return std::make_unique<MasterMembership>(options, connect_master(master, deadline), place.node, place.nodes);
 }
 
 }  // namespace atoll::cluster

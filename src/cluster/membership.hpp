@@ -44,7 +44,7 @@ class Membership {
  public:
   virtual ~Membership() = default;
 
-  /// Joins the cluster named by the environment (ATOLL_MASTER, ATOLL_NODE, ATOLL_NODES), or, when
+  /// Joins the cluster named by the environment (ATOLL_MASTER; which node: cluster/environment.hpp), or, when
   /// ATOLL_MASTER is not set, makes a cluster of one. A master at a TCP address (host:port) wants the cluster key
   /// (ATOLL_KEY_FILE or ATOLL_KEY); one on this host is named by its abstract socket. Two steps, because a segment's
   /// layout depends on the number of nodes: `connect` knows id and count, `exchange` trades offers and waits for
