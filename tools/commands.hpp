@@ -13,6 +13,7 @@ namespace atoll::tools {
 /// `program`: what stood behind "--". CLI11 is not shown it, because it would rewrite some of it ("[1,2]" is a list
 /// to it) and take options of the program for its own.
 void add_run(CLI::App& app, const std::vector<std::string>& program);
+void add_agent(CLI::App& app);
 void add_status(CLI::App& app);
 void add_explore(CLI::App& app);
 void add_litmus(CLI::App& app);

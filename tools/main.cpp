@@ -38,6 +38,7 @@ int run(int argc, char** argv) {
   char** const end = argv + argc;
   char** const dashes = runs ? std::find(argv, end, std::string_view("--")) : end;
   atoll::tools::add_run(app, std::vector<std::string>(dashes == end ? end : dashes + 1, end));
+  atoll::tools::add_agent(app);
   atoll::tools::add_status(app);
   atoll::tools::add_master(app);
   atoll::tools::add_key(app);

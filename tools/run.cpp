@@ -3,7 +3,10 @@
 
 #include <bit>
 #include <charconv>
+#include <filesystem>
+#include <iterator>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -21,6 +24,7 @@ struct RunArguments {
               write_at_home = "on", transport = "auto", address;
   bool keep_going = false, no_prefix = false;
   double grace = 3.0;
+  std::string hosts, ssh = "ssh -o BatchMode=yes", atoll, listen, key_file;
 };
 
 /// Empty when `text` is a number of nodes, else what to give instead. A validator, as CLI11 wants it.
@@ -74,6 +78,37 @@ std::vector<std::string> command_line(std::vector<std::string> before, const std
   return before;
 }
 
+/// The words of a command, which blanks set apart.
+std::vector<std::string> words_of(const std::string& command) {
+  std::istringstream stream(command);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+/// The key of the file or of the environment; else one for this run alone, which nobody has to know.
+cluster::Key find_key(const std::string& file) {
+  if (!file.empty()) return cluster::Key::read_file(file);
+  if (auto key = cluster::Key::from_environment()) return *key;
+  return cluster::Key::generate();
+}
+
+/// Where the other hosts reach the master: as given, else this host's address towards the first of them.
+cluster::TcpAddress find_address(const std::string& listen, const cluster::Host& first) {
+  if (!listen.empty()) return cluster::parse_tcp_address(listen, "--listen");
+  return {cluster::address_towards(first.name), 0};
+}
+
+/// Where to start the nodes, and how many of them: all slots, or as many as were asked for.
+void add_hosts(const RunArguments& arguments, cluster::LaunchSpec& spec) {
+  const std::string here = std::filesystem::read_symlink("/proc/self/exe").string();
+  auto hosts = cluster::read_hosts(arguments.hosts);
+  cluster::TcpAddress address = find_address(arguments.listen, hosts.front());
+  cluster::Remote remote{std::move(hosts), words_of(arguments.ssh), arguments.atoll.empty() ? here : arguments.atoll,
+                         std::move(address), find_key(arguments.key_file)};
+  if (remote.ssh.empty()) throw CLI::ValidationError("--ssh", "give a command, for example ssh -o BatchMode=yes");
+  if (spec.nodes == 0) spec.nodes = cluster::slots_of(remote.hosts);
+  spec.remote = std::move(remote);
+}
+
 /// REQUIRES: the validators took the arguments.
 cluster::LaunchSpec make_spec(const RunArguments& arguments, std::vector<std::string> program) {
   cluster::LaunchSpec spec;
@@ -96,7 +131,28 @@ cluster::LaunchSpec make_spec(const RunArguments& arguments, std::vector<std::st
         "--cache", fmt::format("\"{}\" holds less than 64 lines of {} bytes: give at least {}", arguments.cache,
                                spec.options.line_bytes, base::format_bytes(64ull * spec.options.line_bytes)));
   }
+  if (!arguments.hosts.empty()) {
+    add_hosts(arguments, spec);
+  } else if (spec.nodes == 0) {
+    throw CLI::ParseError("give -n NODES, or --hosts FILE", CLI::ExitCodes::RequiredError);
+  }
   return spec;
+}
+
+void add_host_options(CLI::App& run, RunArguments& arguments) {
+  run.add_option("--hosts", arguments.hosts, "Start the nodes on the hosts that this file lists, over ssh")
+      ->type_name("FILE");
+  run.add_option("--listen", arguments.listen,
+                 "Where they reach the master (default: this host's address towards the first of them, any port)")
+      ->type_name("HOST:PORT");
+  run.add_option("--key-file", arguments.key_file,
+                 "The cluster key (default: ATOLL_KEY_FILE, ATOLL_KEY, or one for this run alone)")
+      ->type_name("FILE");
+  run.add_option("--ssh", arguments.ssh, "The command that leads to another host")
+      ->type_name("COMMAND")
+      ->capture_default_str();
+  run.add_option("--atoll", arguments.atoll, "Where this command is on the other hosts (default: where it is here)")
+      ->type_name("PATH");
 }
 
 }  // namespace
@@ -104,10 +160,9 @@ cluster::LaunchSpec make_spec(const RunArguments& arguments, std::vector<std::st
 void add_run(CLI::App& app, const std::vector<std::string>& program) {
   auto arguments = std::make_shared<RunArguments>();
   CLI::App* run = app.add_subcommand("run",
-                                     "Run a program as the nodes of a cluster on this host: "
+                                     "Run a program as the nodes of a cluster, on this host or on others: "
                                      "atoll run -n NODES [OPTIONS] -- program [arguments...]");
-  run->add_option("-n,--nodes", arguments->nodes, "How many processes to start")
-      ->required()
+  run->add_option("-n,--nodes", arguments->nodes, "How many processes to start (with --hosts: all slots)")
       ->type_name("NODES")
       ->check(CLI::Validator(check_nodes, "", "nodes"));
   run->add_option("--memory", arguments->memory, "Memory that each node brings")
@@ -151,6 +206,7 @@ void add_run(CLI::App& app, const std::vector<std::string>& program) {
       ->capture_default_str()
       ->check(CLI::Range(0.0, 86400.0));
   run->add_flag("--no-prefix", arguments->no_prefix, "Do not put [node] before the lines of the program's output");
+  add_host_options(*run, *arguments);
   run->prefix_command();
   run->footer(
       "The exit code is that of the first node that failed (128 + signal for a signal), 127 when there is no\n"
@@ -158,7 +214,8 @@ void add_run(CLI::App& app, const std::vector<std::string>& program) {
       "Examples:\n"
       "  atoll run -n 4 -- ./sum --size 1000\n"
       "  atoll run -n 2 --memory 4G --cache 512M -- ./graph input.bin\n"
-      "  atoll run -n 8 --keep-going --no-prefix -- ./server");
+      "  atoll run -n 8 --keep-going --no-prefix -- ./server\n"
+      "  atoll run --hosts hosts.txt -- ./graph input.bin");
   run->callback([run, arguments, program] {
     const int code = cluster::launch(make_spec(*arguments, command_line(run->remaining(), program)));
     if (code != 0) throw CLI::RuntimeError(code);

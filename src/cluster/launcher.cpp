@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 
 #include "base/log.hpp"
@@ -43,6 +45,14 @@ void say(fmt::format_string<Args...> text, Args&&... args) {
 
 double seconds(std::chrono::milliseconds time) {
   return double(time.count()) / 1000;
+}
+
+constexpr int kSshFailed = 255;
+
+/// An agent ends with 128 + signal when a signal has ended the program: the wait status of a process that ended so.
+int status_from_agent(int wait_status) noexcept {
+  const int signal = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) - 128 : 0;
+  return signal > 0 && ::sigabbrev_np(signal) != nullptr ? signal : wait_status;
 }
 
 /// Blocks the signals that are passed on, and reads them; puts everything back at the end.
@@ -112,17 +122,20 @@ void ensure_standard_streams() {
 ///   2. No node outlives it: the nodes' destructors kill what still runs.
 class Launcher {
  public:
-  explicit Launcher(const LaunchSpec& spec)
-      : spec_(spec), master_({spec.nodes, fmt::format("{}", fmt::join(spec.argv, " "))}) {}
+  explicit Launcher(const LaunchSpec& spec) : spec_(spec), master_(master_config(spec)) {}
   int run();
 
  private:
   struct Running {
-    ChildProcess process;
+    ChildProcess process;               // the node, or, on another host, the ssh that leads there
     std::array<LineWriter, 2> writers;  // of stdout and stderr
   };
 
+  static MasterConfig master_config(const LaunchSpec& spec);
+  [[nodiscard]] std::map<std::string, std::string> node_environment(NodeId node) const;
   [[nodiscard]] SpawnSpec spawn_spec(NodeId node) const;
+  [[nodiscard]] std::string start_request(NodeId node) const;
+  [[nodiscard]] bool remote() const noexcept { return spec_.remote.has_value(); }
   int start_all();
   [[nodiscard]] int not_executed(int error) const;
   void wait_for_events();
@@ -133,17 +146,20 @@ class Launcher {
   void on_clock();
   void kill_after(std::chrono::milliseconds delay, int signal);
   void signal_all(int signal);
+  static bool tell(const Running& node, const std::string& frame) noexcept;
   [[nodiscard]] std::size_t alive() const;
 
   const LaunchSpec& spec_;
   const SignalSource signals_;  // before the master, whose thread must not take the signals
   Master master_;
+  std::vector<const Host*> hosts_;  // of each node, when they run on others
   std::vector<Running> nodes_;
   int code_ = 0;
   int passed_on_ = 0;  // the last signal that the user had us pass on
   int interrupts_ = 0;
   bool terminated_ = false, killed_ = false;  // by us
   std::optional<Clock::time_point> terminate_at_, kill_at_;
+  std::optional<Clock::time_point> hang_up_at_;  // when connections to hosts that do not answer are ended
   std::string kill_reason_;
 };
 
@@ -156,62 +172,92 @@ int Launcher::run() {
   return code_;
 }
 
-SpawnSpec Launcher::spawn_spec(NodeId node) const {
+MasterConfig Launcher::master_config(const LaunchSpec& spec) {
+  MasterConfig config{spec.nodes, fmt::format("{}", fmt::join(spec.argv, " "))};
+  if (spec.remote) {
+    config.listen = spec.remote->listen;
+    config.key = spec.remote->key;
+  }
+  return config;
+}
+
+std::map<std::string, std::string> Launcher::node_environment(NodeId node) const {
   const Options& options = spec_.options;
+  std::map<std::string, std::string> result = {{"ATOLL_MEMORY", std::to_string(options.memory_bytes)},
+                                               {"ATOLL_CACHE", std::to_string(options.cache_bytes)},
+                                               {"ATOLL_LINE", std::to_string(options.line_bytes)},
+                                               {"ATOLL_CONSISTENCY", name_of(options.consistency)},
+                                               {"ATOLL_OUTSTANDING_WRITES", std::to_string(options.outstanding_writes)},
+                                               {"ATOLL_SPIN_NS", std::to_string(options.spin_ns)},
+                                               {"ATOLL_YIELD_US", std::to_string(options.yield_us)},
+                                               {"ATOLL_READ_AHEAD", std::to_string(options.read_ahead_lines)},
+                                               {"ATOLL_EVICT_BELOW", std::to_string(options.evict_below_percent)},
+                                               {"ATOLL_EVICT_UNTIL", std::to_string(options.evict_until_percent)},
+                                               {"ATOLL_WRITE_AT_HOME", options.write_at_home ? "on" : "off"},
+                                               {"ATOLL_READ_IN_PLACE", options.read_in_place ? "on" : "off"},
+                                               {"ATOLL_TRANSPORT", options.transport}};
+  if (!options.address.empty() && !remote()) result["ATOLL_ADDRESS"] = options.address;  // of this host alone
+  for (const auto& [name, value] : spec_.environment) result[name] = value;
+  result["ATOLL_MASTER"] = master_.socket_name();
+  result["ATOLL_NODE"] = std::to_string(node);
+  result["ATOLL_NODES"] = std::to_string(spec_.nodes);
+  return result;
+}
+
+SpawnSpec Launcher::spawn_spec(NodeId node) const {
   SpawnSpec spawn;
-  spawn.argv = spec_.argv;
-  spawn.environment = {{"ATOLL_MEMORY", std::to_string(options.memory_bytes)},
-                       {"ATOLL_CACHE", std::to_string(options.cache_bytes)},
-                       {"ATOLL_LINE", std::to_string(options.line_bytes)},
-                       {"ATOLL_CONSISTENCY", name_of(options.consistency)},
-                       {"ATOLL_OUTSTANDING_WRITES", std::to_string(options.outstanding_writes)},
-                       {"ATOLL_SPIN_NS", std::to_string(options.spin_ns)},
-                       {"ATOLL_YIELD_US", std::to_string(options.yield_us)},
-                       {"ATOLL_READ_AHEAD", std::to_string(options.read_ahead_lines)},
-                       {"ATOLL_EVICT_BELOW", std::to_string(options.evict_below_percent)},
-                       {"ATOLL_EVICT_UNTIL", std::to_string(options.evict_until_percent)},
-                       {"ATOLL_WRITE_AT_HOME", options.write_at_home ? "on" : "off"},
-                       {"ATOLL_READ_IN_PLACE", options.read_in_place ? "on" : "off"},
-                       {"ATOLL_TRANSPORT", options.transport}};
-  if (!options.address.empty()) spawn.environment["ATOLL_ADDRESS"] = options.address;
-  for (const auto& [name, value] : spec_.environment) spawn.environment[name] = value;
-  spawn.environment["ATOLL_MASTER"] = master_.socket_name();
-  spawn.environment["ATOLL_NODE"] = std::to_string(node);
-  spawn.environment["ATOLL_NODES"] = std::to_string(spec_.nodes);
-  spawn.inherit_stdin = node == 0;
   spawn.capture = spec_.prefix_output;
   spawn.signal_mask = signals_.old_mask();
+  if (remote()) {
+    spawn.argv = agent_command(*spec_.remote, *hosts_[node]);
+    spawn.input = ChildInput::kSocket;
+    // Or a Ctrl-C would end the connections before the nodes could end in their own way.
+    spawn.own_session = true;
+  } else {
+    spawn.argv = spec_.argv;
+    spawn.environment = node_environment(node);
+    spawn.input = node == 0 ? ChildInput::kInherit : ChildInput::kNull;
+  }
   return spawn;
+}
+
+/// What the agent of a node on another host is told.
+std::string Launcher::start_request(NodeId node) const {
+  StartRequest request{std::filesystem::current_path().string(), spec_.argv, variables_for_others()};
+  for (const auto& [name, value] : node_environment(node)) request.environment[name] = value;
+  for (const auto& [name, value] : hosts_[node]->environment) request.environment[name] = value;
+  TcpAddress address = *master_.tcp_address();
+  // One that listens everywhere is told by the address that leads from that host to here.
+  if (address.host == "0.0.0.0" || address.host == "::") address.host = address_towards(hosts_[node]->name);
+  request.environment["ATOLL_MASTER"] = address.text();
+  request.environment["ATOLL_KEY"] = spec_.remote->key.reveal();
+  return encode_start(request);
 }
 
 /// 0, or the errno of the first node that could not be started; what was started before ends with this object.
 int Launcher::start_all() {
   const bool out_colour = wants_colour(STDOUT_FILENO), err_colour = wants_colour(STDERR_FILENO);
   nodes_.reserve(spec_.nodes);
+  if (remote()) {
+    for (const Host& host : spec_.remote->hosts) hosts_.insert(hosts_.end(), host.slots, &host);
+  }
   for (NodeId id = 0; id < spec_.nodes; ++id) {
+    const std::string request = remote() ? start_request(id) : std::string();
     ChildProcess process;
     if (const int error = process.start(spawn_spec(id)); error != 0) return error;
     nodes_.push_back({std::move(process),
                       {LineWriter(line_prefix(id, spec_.nodes, out_colour), STDOUT_FILENO),
                        LineWriter(line_prefix(id, spec_.nodes, err_colour), STDERR_FILENO)}});
+    // A connection that ends at once does not take it; why it ended is told when that is found.
+    if (remote()) (void)tell(nodes_.back(), request);
   }
   return 0;
 }
 
 int Launcher::not_executed(int error) const {
-  const std::string& program = spec_.argv[0];
-  if (error != ENOENT) {
-    say("cannot execute \"{}\": {}", program, std::strerror(error));
-    return 126;
-  }
-  if (program.find('/') == std::string::npos) {
-    say("there is no program \"{}\" in PATH; for one in this directory write ./{}", program, program);
-  } else if (::access(program.c_str(), F_OK) == 0) {
-    say("cannot execute \"{}\": the interpreter or loader that it names does not exist", program);
-  } else {
-    say("there is no program \"{}\"", program);
-  }
-  return 127;
+  const ExecFailure failure = describe_exec_failure(remote() ? spec_.remote->ssh[0] : spec_.argv[0], error);
+  say("{}", failure.why);
+  return failure.code;
 }
 
 // ---- events ----
@@ -224,7 +270,7 @@ void Launcher::wait_for_events() {
     polls.push_back({node.process.err.get(), POLLIN, 0});
   }
   auto until = Clock::time_point::max();
-  for (const auto& deadline : {terminate_at_, kill_at_}) {
+  for (const auto& deadline : {terminate_at_, kill_at_, hang_up_at_}) {
     if (deadline) until = std::min(until, *deadline);
   }
   const int timeout = until == Clock::time_point::max() ? -1 : poll_timeout(until);
@@ -249,8 +295,9 @@ void Launcher::on_signal() {
     if (signal == SIGINT && ++interrupts_ > 1) {
       say("interrupted again; killing the {} nodes that still run", alive());
       signal_all(SIGKILL);
-    } else if (info->ssi_code != SI_KERNEL) {
+    } else if (info->ssi_code != SI_KERNEL || remote()) {
       // The terminal sends its signals to the whole foreground group, nodes included; they shall not come twice.
+      // Nodes on other hosts are not in it.
       signal_all(signal);
     }
     if (spec_.stop_within && !kill_at_) kill_after(*spec_.stop_within, signal);
@@ -288,9 +335,12 @@ void Launcher::on_exit(NodeId id) {
   for (LineWriter& writer : node.writers) writer.finish();
   node.process.out.reset();
   node.process.err.reset();
-  const int status = node.process.reap();
+  node.process.in.reset();
+  const int status = remote() ? status_from_agent(node.process.reap()) : node.process.reap();
   const int code = exit_code(status);
-  const std::string why = code == 0 ? "exited with code 0 without leaving" : describe_exit(status);
+  std::string why = code == 0 ? "exited with code 0 without leaving" : describe_exit(status);
+  if (remote()) why += fmt::format(" on {}", hosts_[id]->name);
+  if (remote() && code == kSshFailed) why += " (so does ssh when the host cannot be reached)";
   const Master::Exit exit = master_.node_exited(id, why);
   if (code == 0 && exit != Master::Exit::kDied) return;
   if (code_ == 0) code_ = code == 0 ? 1 : code;
@@ -326,10 +376,25 @@ void Launcher::on_clock() {
     say("{} of the nodes did not end within {}; killing them", alive(), kill_reason_);
     signal_all(SIGKILL);
   }
+  if (hang_up_at_ && *hang_up_at_ <= now) {
+    hang_up_at_.reset();
+    for (const Running& node : nodes_) node.process.kill(SIGKILL);
+  }
 }
 
 void Launcher::signal_all(int signal) {
-  for (const Running& node : nodes_) node.process.kill(signal);
+  if (remote() && signal == SIGKILL) hang_up_at_ = Clock::now() + kKillDelay;
+  for (const Running& node : nodes_) {
+    if (!remote()) node.process.kill(signal);
+    // A connection that takes nothing any more is of no use to the node either.
+    if (remote() && node.process.running() && !tell(node, encode_signal(signal))) node.process.kill(SIGKILL);
+  }
+}
+
+/// Passes a frame to the agent of a node. False when the connection does not take it.
+bool Launcher::tell(const Running& node, const std::string& frame) noexcept {
+  const ssize_t sent = ::send(node.process.in.get(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  return sent == ssize_t(frame.size());
 }
 
 std::size_t Launcher::alive() const {
@@ -344,6 +409,10 @@ int launch(const LaunchSpec& spec) {
   if (spec.nodes == 0 || spec.nodes > kMaxNodes) {
     throw Error(fmt::format("{} nodes: give 1 to {}", spec.nodes, kMaxNodes));
   }
+  if (spec.remote && slots_of(spec.remote->hosts) < spec.nodes) {
+    throw Error(fmt::format("{} nodes, but the hosts have {} slots", spec.nodes, slots_of(spec.remote->hosts)));
+  }
+  if (spec.remote && spec.remote->ssh.empty()) throw Error("there is no command that leads to other hosts");
   ensure_standard_streams();
   raise_file_limit(spec.nodes);
   return Launcher(spec).run();

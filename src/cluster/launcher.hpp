@@ -1,4 +1,5 @@
-// Runs a program as the nodes of a cluster on this host: what `atoll run` does, for benches and tests too.
+// Runs a program as the nodes of a cluster, on this host or on others: what `atoll run` does, for benches and tests
+// too.
 #pragma once
 
 #include <chrono>
@@ -9,6 +10,7 @@
 
 #include "atoll/options.hpp"
 #include "atoll/status.hpp"
+#include "cluster/agent.hpp"
 
 namespace atoll::cluster {
 
@@ -22,10 +24,13 @@ struct LaunchSpec {
   /// From a signal that is passed on to SIGKILL for who still runs; none: the nodes may take as long as they want.
   std::optional<std::chrono::milliseconds> stop_within;
   std::map<std::string, std::string> environment;  // added for every node; may override what comes from `options`
+  /// Where to start the nodes; none: all on this host.
+  std::optional<Remote> remote = std::nullopt;
 };
 
-inline constexpr std::chrono::milliseconds kKillDelay{2000};  // from SIGTERM to SIGKILL
-
+/// A node on another host ends as its agent (agent.hpp) says. Its standard input is empty; on this host node 0 has
+/// ours.
+///
 /// Runs until all nodes have ended. Returns the exit code of the first that failed (128 + signal for a signal, 1
 /// for one that joined and exited with 0 without leaving), 0 when none did, 127 when there is no such program and
 /// 126 when it cannot be executed. Throws Error when the cluster cannot be set up.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +24,16 @@ Pipe make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     throw Error(fmt::format("cannot make a pipe: {}; raise the limit on open files (ulimit -n)", std::strerror(errno)));
+  }
+  return {base::Fd(ends[0]), base::Fd(ends[1])};
+}
+
+/// Our end, and the child's.
+Pipe make_input_socket() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    throw Error(
+        fmt::format("cannot make a socket: {}; raise the limit on open files (ulimit -n)", std::strerror(errno)));
   }
   return {base::Fd(ends[0]), base::Fd(ends[1])};
 }
@@ -52,6 +63,7 @@ struct Prepared {
   int in, out, err;  // -1: inherit
   int failure;       // tells errno when exec fails; closed by exec
   pid_t parent;
+  bool own_session;
   const sigset_t* mask;
 };
 
@@ -59,6 +71,7 @@ struct Prepared {
   // Between fork and prctl the parent may have died already; then nobody would kill us.
   const bool bound = ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
   if (!bound || ::getppid() != child.parent) ::_exit(127);
+  if (child.own_session) (void)::setsid();  // cannot fail: a process that was just made leads no group
   const bool ready = (child.in < 0 || ::dup2(child.in, STDIN_FILENO) >= 0) &&
                      (child.out < 0 || ::dup2(child.out, STDOUT_FILENO) >= 0) &&
                      (child.err < 0 || ::dup2(child.err, STDERR_FILENO) >= 0) &&
@@ -72,7 +85,8 @@ struct Prepared {
 }  // namespace
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
-    : out(std::move(other.out)),
+    : in(std::move(other.in)),
+      out(std::move(other.out)),
       err(std::move(other.err)),
       pid_(std::exchange(other.pid_, 0)),
       exit_fd_(std::move(other.exit_fd_)) {}
@@ -87,20 +101,21 @@ int ChildProcess::start(const SpawnSpec& spec) {
   std::vector<std::string> arguments = spec.argv;
   std::vector<std::string> variables = merged_environment(spec.environment);
   const std::vector<char*> argv = pointers(arguments), environment = pointers(variables);
-  Pipe failure = make_pipe(), out_pipe, err_pipe;
-  base::Fd null;
-  if (!spec.inherit_stdin) null = base::Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  Pipe failure = make_pipe(), out_pipe, err_pipe, input;
+  if (spec.input == ChildInput::kNull) input.write = base::Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (spec.input == ChildInput::kSocket) input = make_input_socket();
   if (spec.capture) {
     out_pipe = make_pipe();
     err_pipe = make_pipe();
   }
   const Prepared child{const_cast<char**>(argv.data()),
                        const_cast<char**>(environment.data()),
-                       null.get(),
+                       input.write.get(),
                        out_pipe.write.get(),
                        err_pipe.write.get(),
                        failure.write.get(),
                        ::getpid(),
+                       spec.own_session,
                        &spec.signal_mask};
   pid_ = ::fork();
   if (pid_ == 0) run_child(child);
@@ -122,6 +137,7 @@ int ChildProcess::start(const SpawnSpec& spec) {
     throw Error(
         fmt::format("cannot watch a process: pidfd_open: {} (Linux 5.3 or newer is needed)", std::strerror(errno)));
   }
+  in = std::move(input.read);
   out = std::move(out_pipe.read);
   err = std::move(err_pipe.read);
   for (const base::Fd* fd : {&out, &err}) {
@@ -141,6 +157,16 @@ int ChildProcess::reap() noexcept {
   pid_ = 0;
   exit_fd_.reset();
   return status;
+}
+
+ExecFailure describe_exec_failure(const std::string& program, int error) {
+  if (error != ENOENT) return {126, fmt::format("cannot execute \"{}\": {}", program, std::strerror(error))};
+  if (program.find('/') == std::string::npos) {
+    return {127,
+            fmt::format("there is no program \"{}\" in PATH; for one in this directory write ./{}", program, program)};
+  }
+  if (::access(program.c_str(), F_OK) != 0) return {127, fmt::format("there is no program \"{}\"", program)};
+  return {127, fmt::format("cannot execute \"{}\": the interpreter or loader that it names does not exist", program)};
 }
 
 std::string describe_exit(int wait_status) {

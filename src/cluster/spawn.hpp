@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <chrono>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,12 +14,22 @@
 
 namespace atoll::cluster {
 
+inline constexpr std::chrono::milliseconds kKillDelay{2000};  // from SIGTERM to SIGKILL
+
+/// Where a child's standard input comes from.
+enum class ChildInput : std::uint8_t {
+  kInherit,  // ours
+  kNull,     // /dev/null
+  kSocket,   // what we write to ChildProcess::in
+};
+
 struct SpawnSpec {
   std::vector<std::string> argv;
   std::map<std::string, std::string> environment;  // added to ours
-  bool inherit_stdin = true;                       // else /dev/null
-  bool capture = true;                             // stdout and stderr through pipes; else ours
-  sigset_t signal_mask{};                          // the child's
+  ChildInput input = ChildInput::kInherit;
+  bool capture = true;       // stdout and stderr through pipes; else ours
+  bool own_session = false;  // out of reach of the signals of our terminal
+  sigset_t signal_mask{};    // the child's
 };
 
 /// A child process. SIGKILL comes to it when the thread that started it ends, however that happens.
@@ -43,6 +55,7 @@ class ChildProcess {
   /// The wait status. REQUIRES: running(). Blocks until the process has ended.
   int reap() noexcept;
 
+  base::Fd in;        // our end of its standard input, when that is a socket
   base::Fd out, err;  // our ends of its pipes, non-blocking
 
  private:
@@ -50,6 +63,13 @@ class ChildProcess {
   base::Fd exit_fd_;
 };
 
+/// Why a program could not be started, for people, and the code that a shell would give for it: 127 when there is none,
+/// 126 when it cannot be executed. `error` is the errno of execvp.
+struct ExecFailure {
+  int code = 127;
+  std::string why;
+};
+[[nodiscard]] ExecFailure describe_exec_failure(const std::string& program, int error);
 /// How a process ended, for people: "exited with code 3", "killed by signal 9 (SIGKILL)".
 [[nodiscard]] std::string describe_exit(int wait_status);
 /// As a shell would say it: the code, or 128 + the signal.

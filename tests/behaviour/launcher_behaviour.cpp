@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,9 +15,7 @@
 namespace {
 
 using namespace std::chrono_literals;
-using atoll::test::Clock;
 using atoll::test::Command;
-using atoll::test::kHang;
 using testing::HasSubstr;
 
 std::string run(const std::string& options, const std::string& program) {
@@ -27,16 +24,6 @@ std::string run(const std::string& options, const std::string& program) {
 std::string scenario(const std::string& options, const std::string& what) {
   const std::string cache = options.find("--cache") == std::string::npos ? "--cache 256K " : "";
   return run("--memory 2M " + cache + options, fmt::format("{} {}", ATOLL_SCENARIO, what));
-}
-
-bool is_gone(pid_t pid) {
-  // A process that has ended but whose parent (init, perhaps busy) has not looked yet is gone for our purpose.
-  std::FILE* file = std::fopen(fmt::format("/proc/{}/stat", pid).c_str(), "r");
-  if (file == nullptr) return true;
-  char state = '?';
-  const int got = std::fscanf(file, "%*d %*s %c", &state);
-  std::fclose(file);
-  return got == 1 && state == 'Z';
 }
 
 TEST(LauncherBehaviour, ExitCodes) {
@@ -93,11 +80,7 @@ TEST(LauncherBehaviour, KillNineOfTheLauncherLeavesNoProcess) {
   ASSERT_EQ(pids.size(), 3u);
   ASSERT_EQ(::kill(cluster.pid(), SIGKILL), 0);
   EXPECT_EQ(cluster.wait(), 128 + SIGKILL);
-  for (const std::string& pid : pids) {
-    const auto end = Clock::now() + kHang;
-    while (!is_gone(std::stoi(pid)) && Clock::now() < end) std::this_thread::sleep_for(10ms);
-    EXPECT_TRUE(is_gone(std::stoi(pid))) << pid;
-  }
+  for (const std::string& pid : pids) EXPECT_TRUE(atoll::test::is_gone_soon(std::stoi(pid))) << pid;
 }
 
 TEST(LauncherBehaviour, AnInterruptEndsTheCluster) {

@@ -12,8 +12,8 @@
 namespace atoll {
 namespace {
 
-using test::Command;
 using cluster::Master;
+using test::Command;
 using testing::HasSubstr;
 
 // Debian's mpirun: the tests run as root in containers, and with fewer CPUs than nodes.
