@@ -140,19 +140,24 @@ cluster::LaunchSpec make_spec(const RunArguments& arguments, std::vector<std::st
 }
 
 void add_host_options(CLI::App& run, RunArguments& arguments) {
-  run.add_option("--hosts", arguments.hosts, "Start the nodes on the hosts that this file lists, over ssh")
-      ->type_name("FILE");
+  CLI::Option* hosts =
+      run.add_option("--hosts", arguments.hosts, "Start the nodes on the hosts that this file lists, over ssh")
+          ->type_name("FILE");
   run.add_option("--listen", arguments.listen,
                  "Where they reach the master (default: this host's address towards the first of them, any port)")
-      ->type_name("HOST:PORT");
+      ->type_name("HOST:PORT")
+      ->needs(hosts);
   run.add_option("--key-file", arguments.key_file,
                  "The cluster key (default: ATOLL_KEY_FILE, ATOLL_KEY, or one for this run alone)")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->needs(hosts);
   run.add_option("--ssh", arguments.ssh, "The command that leads to another host")
       ->type_name("COMMAND")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->needs(hosts);
   run.add_option("--atoll", arguments.atoll, "Where this command is on the other hosts (default: where it is here)")
-      ->type_name("PATH");
+      ->type_name("PATH")
+      ->needs(hosts);
 }
 
 }  // namespace

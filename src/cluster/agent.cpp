@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -45,30 +46,9 @@ std::string quoted(const std::string& word) {
   return result + "'";
 }
 
-/// Throws Error when the frame is no sound start request.
-StartRequest parse_start(const Frame& frame) {
-  if (frame.op() != "start") throw Error(fmt::format("\"{}\" before a start", clipped(frame.op(), 32)));
-  Fields fields(frame.body);
-  StartRequest request;
-  request.directory = fields.text("directory", kMaxFrameBytes);
-  if (!fields.ok()) throw Error(fields.why());
-  const auto program = frame.body.find("program");
-  if (program == frame.body.end() || !program->is_array() || program->empty() || program->size() > kMaxProgramWords) {
-    throw Error("there is no program in it");
-  }
-  for (const Json& word : *program) {
-    if (!word.is_string()) throw Error("a word of the program is no text");
-    request.program.push_back(word.get<std::string>());
-  }
-  const auto environment = frame.body.find("environment");
-  if (environment == frame.body.end() || !environment->is_object()) throw Error("there is no environment in it");
-  for (const auto& [name, value] : environment->items()) {
-    if (name.empty() || name.find('=') != std::string::npos || !value.is_string()) {
-      throw Error("a variable in it makes no sense");
-    }
-    request.environment[name] = value.get<std::string>();
-  }
-  return request;
+/// What can be an argument or a variable's value: a NUL would end it early.
+bool is_word(const Json& value) {
+  return value.is_string() && value.get_ref<const std::string&>().find('\0') == std::string::npos;
 }
 
 /// An agent at work.
@@ -101,7 +81,7 @@ class Agent {
 int Agent::run() {
   const auto first = next_frame(Clock::now() + kStartRequestWithin);
   if (!first) return complain("it was not told what to start; it is started by `atoll run --hosts`");
-  if (const int code = start(parse_start(*first)); code != 0) return code;
+  if (const int code = start(decode_start(*first)); code != 0) return code;
   return watch();
 }
 
@@ -132,6 +112,8 @@ int Agent::start(const StartRequest& request) {
   if (::chdir(request.directory.c_str()) != 0) {
     return complain(fmt::format("cannot change to {} on this host: {}", request.directory, std::strerror(errno)));
   }
+  // This user's settings on this host may name another cluster's key, and a file would count before ours.
+  (void)::unsetenv("ATOLL_KEY_FILE");
   SpawnSpec spawn;
   spawn.argv = request.program;
   spawn.environment = request.environment;
@@ -203,6 +185,31 @@ std::string encode_start(const StartRequest& request) {
 
 std::string encode_signal(int signal) {
   return encode_frame({{"op", "signal"}, {"signal", signal}});
+}
+
+StartRequest decode_start(const Frame& frame) {
+  if (frame.op() != "start") throw Error(fmt::format("\"{}\" before a start", clipped(frame.op(), 32)));
+  Fields fields(frame.body);
+  StartRequest request;
+  request.directory = fields.text("directory", kMaxFrameBytes);
+  if (!fields.ok()) throw Error(fields.why());
+  const auto program = frame.body.find("program");
+  if (program == frame.body.end() || !program->is_array() || program->empty() || program->size() > kMaxProgramWords) {
+    throw Error("there is no program in it");
+  }
+  for (const Json& word : *program) {
+    if (!is_word(word)) throw Error("a word of the program is no text");
+    request.program.push_back(word.get<std::string>());
+  }
+  const auto environment = frame.body.find("environment");
+  if (environment == frame.body.end() || !environment->is_object()) throw Error("there is no environment in it");
+  for (const auto& [name, value] : environment->items()) {
+    if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos || !is_word(value)) {
+      throw Error("a variable in it makes no sense");
+    }
+    request.environment[name] = value.get<std::string>();
+  }
+  return request;
 }
 
 std::vector<std::string> agent_command(const Remote& remote, const Host& host) {

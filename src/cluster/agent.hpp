@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "atoll/status.hpp"
+#include "cluster/control.hpp"
 #include "cluster/hosts.hpp"
 #include "cluster/key.hpp"
 #include "cluster/tcp.hpp"
@@ -25,11 +26,14 @@ struct StartRequest {
   std::string directory;  // where to start it: an absolute path
   std::vector<std::string> program;
   std::map<std::string, std::string> environment;  // added to the agent's own
+  friend bool operator==(const StartRequest&, const StartRequest&) = default;
 };
 
 /// The bytes for an agent. `encode_start` throws Error when the request is too large for a frame.
 [[nodiscard]] std::string encode_start(const StartRequest& request);
 [[nodiscard]] std::string encode_signal(int signal);
+/// What a frame asks to start. Throws Error when it is no sound start request.
+[[nodiscard]] StartRequest decode_start(const Frame& frame);
 
 /// How to reach other hosts, and how they reach us.
 struct Remote {

@@ -61,7 +61,7 @@ NodeId parse_slots(std::string_view text) {
 void add_variable(Host& host, std::string_view word) {
   const std::size_t equals = word.find('=');
   const std::string_view name = word.substr(0, equals);
-  if (equals == std::string_view::npos || !is_variable_name(name)) {
+  if (equals == std::string_view::npos || !is_variable_name(name) || word.find('\0') != std::string_view::npos) {
     throw Error(fmt::format("\"{}\" behind env: give NAME=VALUE", clipped(word, 64)));
   }
   if (is_launchers_own(name)) throw Error(fmt::format("{} is set by `atoll run` itself", name));

@@ -233,6 +233,17 @@ TEST_F(Connections, TheCommandIsOneWordForTheShell) {
   EXPECT_THAT(cluster.output(), HasSubstr(fmt::format("<far-away><exec '{}' agent>", ATOLL_COMMAND)));
 }
 
+TEST(HostsBehaviour, OptionsForHostsNeedHosts) {
+  for (const char* option : {"--listen 127.0.0.1:0", "--key-file x", "--ssh x", "--atoll x"}) {
+    Command refused(fmt::format("{} run -n 1 {} -- true", ATOLL_COMMAND, option));
+    EXPECT_EQ(refused.wait(), 2) << option;
+    EXPECT_THAT(refused.output(), HasSubstr("--hosts")) << option;
+  }
+  Command nothing(fmt::format("{} run -- true", ATOLL_COMMAND));
+  EXPECT_EQ(nothing.wait(), 2);
+  EXPECT_THAT(nothing.output(), HasSubstr("give -n NODES, or --hosts FILE"));
+}
+
 TEST(Agent, TakesNothingFromStrangers) {
   const std::string agent = fmt::format("{} agent", ATOLL_COMMAND);
   Command nothing(agent + " </dev/null");

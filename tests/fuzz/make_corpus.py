@@ -311,6 +311,26 @@ def options():
         yield "size-" + name.replace(" ", "-"), name.encode()
 
 
+def start():
+    def request(**changes):
+        body = {"op": "start", "directory": "/", "program": ["sh", "-c", "exit 3"], "environment": {"A": "b"}}
+        body.update(changes)
+        return json.dumps({key: value for key, value in body.items() if value is not None}).encode()
+
+    yield "hosts", b"hnode1 slots=2\n# none\nuser@10.0.0.9 env FI_PROVIDER=tcp A=\n[fe80::1%eth0]\n"
+    yield "hosts-option", b"h-oProxyCommand=x\n"
+    yield "hosts-slots", b"ha slots=600\nb slots=600\n"
+    yield "hosts-own", b"ha env ATOLL_KEY=0\n"
+    yield "hosts-none", b"h# nobody\n"
+    yield "request", request()
+    yield "request-no-program", request(program=[])
+    yield "request-no-directory", request(directory=None)
+    yield "request-numbers", request(program=[1], environment={"A": 2})
+    yield "request-equals", request(environment={"A=": "b"})
+    yield "request-nul", request(program=["a\0b"])
+    yield "signal", b'{"op":"signal","signal":15}'
+
+
 def segment():
     def up(value, unit):
         return -(-value // unit) * unit
@@ -379,7 +399,7 @@ def resp():
 
 
 TARGETS = [wire_message, protocol, hostile_node, control_frames, handshake, control_master, control_node, status_client, options,
-           segment, resp]
+           start, segment, resp]
 
 
 def main():

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <thread>
 
@@ -72,6 +73,32 @@ TEST(Agent, gives_the_program_its_directory_and_variables) {
   AgentUnderTest agent;
   agent.tell(encode_start(request));
   EXPECT_EQ(agent.code(), 0);
+}
+
+TEST(Agent, another_key_on_its_host_does_not_count) {
+  ::setenv("ATOLL_KEY_FILE", "/of/another/cluster", 1);
+  StartRequest request = shell("test \"$ATOLL_KEY\" = ours && test -z \"$ATOLL_KEY_FILE\"");
+  request.environment["ATOLL_KEY"] = "ours";
+  AgentUnderTest agent;
+  agent.tell(encode_start(request));
+  EXPECT_EQ(agent.code(), 0);
+  ::unsetenv("ATOLL_KEY_FILE");
+}
+
+TEST(Agent, requests_that_make_no_sense_start_nothing) {
+  const Json sound = {{"op", "start"}, {"directory", "/"}, {"program", {"true"}}, {"environment", Json::object()}};
+  EXPECT_EQ(decode_start({sound, {}}).program, std::vector<std::string>{"true"});
+  const std::multimap<std::string, Json> changes = {
+      {"op", "begin"},       {"directory", 3},       {"program", Json::array()},
+      {"program", {"a", 1}}, {"environment", "A=b"}, {"environment", {{"A=", "b"}}}};
+  for (const auto& [key, value] : changes) {
+    Json changed = sound;
+    changed[key] = value;
+    EXPECT_THROW((void)decode_start({changed, {}}), Error) << changed.dump();
+    if (key == "op") continue;  // no frame is without
+    changed.erase(key);
+    EXPECT_THROW((void)decode_start({changed, {}}), Error) << changed.dump();
+  }
 }
 
 TEST(Agent, passes_signals_on) {
