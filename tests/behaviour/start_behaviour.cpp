@@ -39,6 +39,17 @@ TEST(StartedByMpirun, NodesFindTheirPlace) {
   }
 }
 
+TEST(StartedByMpirun, NodesJoinAMasterOfAnotherHost) {
+  if (!mpirun_is_here()) GTEST_SKIP() << "there is no mpirun (Debian's openmpi-bin)";
+  cluster::MasterConfig config{3, "mpirun"};
+  config.listen = cluster::TcpAddress{"127.0.0.1", 0};
+  config.key = cluster::Key::generate();
+  const Master master(config);
+  Command cluster(fmt::format("env ATOLL_MASTER={} ATOLL_KEY={} ATOLL_MEMORY=2M ATOLL_CACHE=256K {} -n 3 {} work",
+                              master.tcp_address()->text(), config.key->reveal(), kMpirun, ATOLL_SCENARIO));
+  EXPECT_EQ(cluster.wait(), 0) << cluster.output();
+}
+
 TEST(StartedByMpirun, AnotherNumberOfNodesThanTheMastersIsAnError) {
   if (!mpirun_is_here()) GTEST_SKIP() << "there is no mpirun (Debian's openmpi-bin)";
   Master master({3, "mpirun"});
