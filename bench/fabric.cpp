@@ -42,7 +42,7 @@ constexpr FabricCase kFabricCases[] = {
 cluster::SpawnSpec pingpong_command(const std::string& provider, int iterations) {
   cluster::SpawnSpec spec;
   spec.argv = {kPingpong, "-p", provider, "-e", "rdm", "-I", std::to_string(iterations), "-S", "512"};
-  spec.inherit_stdin = false;
+  spec.input = cluster::ChildInput::kNull;
   return spec;
 }
 

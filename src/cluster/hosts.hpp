@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "atoll/status.hpp"
+#include "cluster/control.hpp"
 
 namespace atoll::cluster {
 
@@ -19,7 +20,6 @@ struct Host {
 };
 
 inline constexpr std::size_t kMaxHostsBytes = 1 << 20;
-inline constexpr std::size_t kMaxHostNameBytes = 255;
 
 /// The hosts in the order of the file; a host may stand there more than once. Throws Error that begins with
 /// "file:line: ", also when there is no host, or the slots are more than kMaxNodes.
