@@ -35,7 +35,8 @@ Answer LeaseMaster::on_report(const Report& report, LeaseTime now) {
       member.heard = report.incarnation;
     }
     member.fresh = report.epoch.number == 0;
-    member.seen = report.epoch.number;
+    const bool ours = memory_.established && report.epoch == memory_.epoch;
+    member.seen = ours ? report.epoch.number : 0;
     member.acted = report.state != LeaseState::kJoining;
   }
   if (report.state == LeaseState::kFenced) member.ended = report.incarnation;  // it will never act again
@@ -118,7 +119,7 @@ Verdict LeaseMaster::judge(const Report& report, LeaseTime now) {
   note_health(report, now);
   if (member.condemned) return Verdict::kHeld;
   const bool newcomer = report.state == LeaseState::kJoining && rules_.hold(LeaseRule::kNewcomersWait);
-  if (newcomer && !others_know(report.node)) return Verdict::kHeld;
+  if (newcomer && (report.epoch.number > memory_.epoch.number || !others_know(report.node))) return Verdict::kHeld;
   const bool longer = report.state == LeaseState::kOrphaned && rules_.hold(LeaseRule::kOrphansLastLonger);
   member.until = longer ? std::max(member.until, now + times_.lease) : now + times_.lease;
   return Verdict::kRenewed;
@@ -134,13 +135,15 @@ bool LeaseMaster::may_enter(const Report& report) const noexcept {
   return !rules_.hold(LeaseRule::kNewcomersNeedAMember);
 }
 
-/// Every other member has the present epoch.
+/// Every other member has the present epoch; and, but for founders, one of them has acted.
 bool LeaseMaster::others_know(NodeId node) const noexcept {
+  bool beside_member = memory_.epoch.since[node] == 1 || !rules_.hold(LeaseRule::kNewcomersNeedAMember);
   for (std::size_t k = 0; k < memory_.members.size(); ++k) {
     if (k == node || memory_.epoch.incarnations[k] == 0) continue;
     if (memory_.members[k].seen < memory_.epoch.number) return false;
+    if (memory_.members[k].acted) beside_member = true;
   }
-  return true;
+  return beside_member;
 }
 
 void LeaseMaster::note_health(const Report& report, LeaseTime now) {

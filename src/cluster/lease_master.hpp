@@ -31,7 +31,7 @@ class LeaseMaster {
     bool fresh = false;                          // that one was never in an epoch
     bool acted = false;                          // that one has had a lease
     std::uint32_t ended = 0;                     // the incarnation whose process has ended, as its launcher says
-    std::uint32_t seen = 0;                      // the newest epoch that it said to have
+    std::uint32_t seen = 0;                      // the epoch of this master that it said to have
     LeaseTime until = 0;                         // the end of its right, at the latest
     std::optional<LeaseTime> suspended_since{};  // its reports say that it waits for our answers
     std::optional<LossReason> condemned{};       // it is not renewed any more, and why

@@ -33,12 +33,20 @@ void LeaseNode::on_answer(const Answer& answer, LeaseTime now) {
   move(LeaseEvent::kRenewed, since);
 }
 
-/// False when a newer epoch lacks a node that was in an older one. One that was never in just goes on waiting.
+/// False when a newer epoch lacks a node that was in an older one, or has let it in anew. One that was never in just
+/// goes on waiting; and one that never acted takes whatever its master has, for what it has may be of another
+/// master that nobody followed.
 bool LeaseNode::take_epoch(const Epoch& epoch) {
-  if (epoch.number <= memory_.epoch.number) return true;
-  const bool again = memory_.epoch.has(node_, incarnation_) && epoch.since[node_] != memory_.epoch.since[node_];
-  const bool in = epoch.has(node_, incarnation_) && !(again && rules_.hold(LeaseRule::kInOnce));
-  if (!in && memory_.epoch.number == 0) return true;
+  const bool newcomer = memory_.state == LeaseState::kJoining;
+  const bool newer = epoch.number > memory_.epoch.number;
+  bool in = epoch.has(node_, incarnation_);
+  if (newcomer && in) {
+    memory_.epoch = epoch;
+    return true;
+  }
+  if (!newer || memory_.epoch.number == 0) return true;
+  const bool again = in && epoch.since[node_] != memory_.epoch.since[node_];
+  if (again && rules_.hold(LeaseRule::kInOnce)) in = false;
   memory_.epoch = epoch;  // in either case: a later master may have to learn of it from this node
   return in;
 }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <random>
 
 #include "explorer/visited.hpp"
 #include "unit/cluster/lease_world.hpp"
@@ -184,10 +185,14 @@ const LeaseWorldOptions kAllLost{.ids = {0, 1, 1},
                                             {Kind::kMasterTick, 0, 0},
                                             {Kind::kMasterClock, 0, 0}}};
 
+/// For worlds that have too many.
+std::uint64_t states_wanted() {
+  const char* text = std::getenv("ATOLL_LEASE_STATES");
+  return text == nullptr ? 150'000 : std::strtoull(text, nullptr, 10);
+}
+
 void expect_sound(const char* name, const LeaseWorldOptions& options, bool all = true, std::uint32_t calm_every = 4) {
-  std::uint64_t max_states = 150'000;
-  if (const char* text = std::getenv("ATOLL_LEASE_STATES")) max_states = std::strtoull(text, nullptr, 10);
-  const LeaseExploration result = explore(options, all ? 100'000'000 : max_states, calm_every);
+  const LeaseExploration result = explore(options, all ? 100'000'000 : states_wanted(), calm_every);
   EXPECT_EQ(result.violation, "") << result.chart;
   EXPECT_GE(result.most_acting, 1U);
   EXPECT_TRUE(result.complete || !all);
@@ -237,8 +242,45 @@ TEST(LeaseExplorer, LongAllLost) {
 TEST(LeaseExplorer, LongTwoMastersWithDrift) {
   expect_sound("two masters, clocks that differ", {.masters = 2, .last_term = 3}, false);
 }
+TEST(LeaseExplorer, LongThreeNodesAndARestart) {
+  expect_sound("three nodes and a restart",
+               {.ids = {0, 1, 2}, .early = 3, .last_term = 2, .deaths = 1, .drift = false, .times = kWithoutDrift},
+               false);
+}
+TEST(LeaseExplorer, LongSuccessorAndTwoMasters) {
+  expect_sound("a successor and two masters",
+               {.ids = {0, 1, 1}, .masters = 2, .last_term = 3, .deaths = 1, .drift = false, .times = kWithoutDrift},
+               false);
+}
 TEST(LeaseExplorer, LongFoundingWithTwoMasters) {
   expect_sound("founding with two masters", {.masters = 2, .last_term = 2, .founded = false}, false);
+}
+
+/// Deeper than a walk of all states can go: everything at once, for some hundred steps.
+TEST(LeaseExplorer, LongRandomWalksThroughTheLargestWorld) {
+  const LeaseWorldOptions options{
+      .ids = {0, 1, 2, 1}, .early = 3, .masters = 2, .last_term = 4, .last_epoch = 12, .deaths = 2, .overlap = true};
+  std::mt19937 random(11);
+  std::vector<LeaseStep> steps;
+  std::uint64_t taken = 0;
+  for (std::uint64_t walk = 0; walk < states_wanted() / 30; ++walk) {
+    LeaseWorld world(options);
+    std::string chart;
+    for (int i = 0; i < 300; ++i, ++taken) {
+      world.enumerate(steps);
+      if (steps.empty()) break;
+      const LeaseStep step = steps[random() % steps.size()];
+      const bool rare = step.kind == Kind::kDie || step.kind == Kind::kMasterDie || step.kind == Kind::kMasterStart ||
+                        step.kind == Kind::kConnect || step.kind == Kind::kLoseReport || step.kind == Kind::kLoseAnswer;
+      if (rare && random() % 8 != 0) continue;
+      chart += fmt::format("{:<52} ", world.describe(step));
+      world.apply(step);
+      chart += world.summary() + "\n";
+      ASSERT_EQ(world.violation(), "") << chart;
+    }
+    ASSERT_EQ(world.after_calm(), "") << chart;
+  }
+  std::printf("random walks: %llu steps\n", static_cast<unsigned long long>(taken));
 }
 
 // ---- each rule is needed ----

@@ -122,6 +122,7 @@ class LeaseWorld {
     std::array<std::vector<Report>, kMasters> reports{};  // on their way
     std::array<std::vector<Answer>, kMasters> answers{};
     [[nodiscard]] bool lives() const { return life == Life::kAlive && node.state() != LeaseState::kFenced; }
+    [[nodiscard]] bool has_acted() const { return lives() && node.state() != LeaseState::kJoining; }
     [[nodiscard]] bool acts() const { return life == Life::kAlive && node.may_act(clock); }
   };
   struct MasterProcess {
@@ -322,7 +323,7 @@ inline std::string LeaseWorld::violation() const {
         return fmt::format("process {} acts in epoch {}, which lacks process {}, which acts too",
                            one.node.incarnation(), epoch.number, other.node.incarnation());
       }
-      const bool both_in = one.lives() && other.lives();
+      const bool both_in = one.has_acted() && other.has_acted();
       if (both_in && epoch.number != 0 && epoch.number == other.node.epoch().number && !(epoch == other.node.epoch())) {
         return fmt::format("there are two epochs {}", epoch.number);
       }
@@ -408,7 +409,10 @@ inline std::string LeaseWorld::after_calm() const {
     if (p.node.state() == LeaseState::kFenced || (p.acts() && p.node.epoch() == epoch)) continue;
     const bool others_place = !in && p.node.epoch().number == 0 && epoch.incarnations[p.node.node()] != 0;
     const bool never_founded = epoch.number == 0 && !all_ids_live;
-    const bool lost = std::count(epoch.incarnations.begin(), epoch.incarnations.end(), 0U) == nodes();
+    bool lost = true;  // no member has ever acted
+    for (NodeId k = 0; k < nodes(); ++k) {
+      if (epoch.incarnations[k] != 0 && master.master->memory().members[k].acted) lost = false;
+    }
     if (others_place || never_founded || lost || awaits_the_dead) continue;
     return fmt::format("process {} does not come to act again: {}", p.node.incarnation(), world.summary());
   }
