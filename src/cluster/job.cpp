@@ -44,6 +44,10 @@ std::vector<nlohmann::json> run_job(const std::vector<std::string>& arguments, N
   spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
   spec.nodes = nodes;
   spec.options = options;
+  // What is measured or tested does not ask how nodes reach each other: the environment may say it for all of it.
+  const Options surroundings = Options::from_environment();
+  if (options.transport == Options().transport) spec.options.transport = surroundings.transport;
+  if (options.address.empty()) spec.options.address = surroundings.address;
   spec.prefix_output = false;
   spec.environment[kJobVariable] = job.dump();
   if (const int code = launch(spec); code != 0) {

@@ -44,7 +44,7 @@ struct Way {
 Way::Way(const fabric::OfiChoice& choice, const memory::Segment& segment, const std::string& bell) : endpoint(choice) {
   std::byte* const begin = segment.cache();
   const std::size_t bytes = std::size_t(segment.memory() + segment.memory_bytes() - begin);
-  registered = endpoint.register_memory({begin, bytes}, FI_REMOTE_WRITE, random_number<std::uint64_t>());
+  registered = endpoint.register_memory({begin, bytes}, FI_REMOTE_WRITE | FI_WRITE, random_number<std::uint64_t>());
   address.provider = endpoint.info().fabric_attr->prov_name;
   address.name = endpoint.name();
   address.cache_at = endpoint.remote_address(begin, segment.cache());
@@ -240,6 +240,8 @@ std::unique_ptr<fabric::Fabric> NodeTransport::make_fabric(metrics::Counters& co
   setup.line_bytes = layout.line_bytes;
   setup.largest_line_bytes = detail::kGrainBytes;
   setup.cache = own_->cache();
+  setup.memory = {own_->memory(), own_->memory_bytes()};
+  setup.memory_descriptor = way.registered.descriptor();
   setup.cookie = way.address.cookie;
   setup.peers = far_;
   auto ofi = std::make_unique<fabric::OfiFabric>(way.endpoint, setup, std::move(upcalls), counters);

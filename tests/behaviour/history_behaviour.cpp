@@ -112,14 +112,17 @@ TEST_P(Words, AreLinearizable) {
 
 INSTANTIATE_TEST_SUITE_P(
     Histories, Words,
-    testing::Values(Setting{"Pso", "-n 3 --cache 32K --read-in-place off", "--at-least 40 --threads 3"},
-                    Setting{"Tso", "-n 2 --cache 32K --consistency tso", "--at-least 40 --threads 4"},
-                    Setting{"Sc", "-n 4 --cache 32K --consistency sc --read-in-place off", "--at-least 40 --threads 2"},
-                    Setting{"InPlace", "-n 3 --cache 32K", "--at-least 40 --threads 3"},
-                    Setting{"InPlaceSc", "-n 4 --cache 32K --consistency sc", "--at-least 40 --threads 2"},
-                    Setting{"SmallLines", "-n 3 --cache 4K --line 64 --read-in-place off", "--at-least 40 --threads 3"},
-                    Setting{"LargeLines", "-n 2 --cache 256K --line 4096 --consistency tso",
-                            "--at-least 40 --threads 3 --lines 3"}),
+    testing::Values(
+        Setting{"Pso", "-n 3 --cache 32K --read-in-place off", "--at-least 40 --threads 3"},
+        Setting{"Tso", "-n 2 --cache 32K --consistency tso", "--at-least 40 --threads 4"},
+        Setting{"Sc", "-n 4 --cache 32K --consistency sc --read-in-place off", "--at-least 40 --threads 2"},
+        Setting{"InPlace", "-n 3 --cache 32K", "--at-least 40 --threads 3"},
+        Setting{"InPlaceSc", "-n 4 --cache 32K --consistency sc", "--at-least 40 --threads 2"},
+        Setting{"SmallLines", "-n 3 --cache 4K --line 64 --read-in-place off", "--at-least 40 --threads 3"},
+        Setting{"LargeLines", "-n 2 --cache 256K --line 4096 --consistency tso", "--at-least 40 --threads 3 --lines 3"},
+        Setting{"OverTcp", "-n 3 --cache 32K --transport tcp --read-in-place off", "--at-least 40 --threads 3"},
+        Setting{"OverTcpSc", "-n 4 --cache 32K --consistency sc --transport tcp --read-in-place off",
+                "--at-least 40 --threads 2"}),
     name_of);
 
 class WordsOfAKilledNode : public testing::TestWithParam<Setting> {};
@@ -143,6 +146,8 @@ INSTANTIATE_TEST_SUITE_P(Histories, WordsOfAKilledNode,
                          testing::Values(Setting{"Pso", "-n 3 --cache 32K --keep-going",
                                                  "--lines 12 --kill-after 500 --operations 200000"},
                                          Setting{"Sc", "-n 3 --cache 32K --keep-going --consistency sc",
+                                                 "--lines 12 --kill-after 500 --operations 200000"},
+                                         Setting{"OverTcp", "-n 3 --cache 32K --keep-going --transport tcp",
                                                  "--lines 12 --kill-after 500 --operations 200000"}),
                          name_of);
 
@@ -165,7 +170,9 @@ TEST_P(Accounts, AreStrictlySerializable) {
 INSTANTIATE_TEST_SUITE_P(Histories, Accounts,
                          testing::Values(Setting{"Pso", "-n 3 --cache 32K", "--at-least 10 --accounts --lines 6"},
                                          Setting{"Tso", "-n 4 --cache 4K --line 64 --consistency tso",
-                                                 "--at-least 10 --accounts --lines 8 --threads 2"}),
+                                                 "--at-least 10 --accounts --lines 8 --threads 2"},
+                                         Setting{"OverTcp", "-n 3 --cache 32K --transport tcp",
+                                                 "--at-least 10 --accounts --lines 6"}),
                          name_of);
 
 TEST(Histories, AccountsOfAKilledNodeAreStrictlySerializable) {
@@ -206,7 +213,9 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{"SmallLines", "-n 3 --cache 8K --line 64", "--map --at-least 60 --threads 4"},
         Setting{"LargeLines", "-n 2 --cache 256K --line 4096", "--map --at-least 60 --threads 4"},
         Setting{"Steps", "-n 4 --cache 32K", "--map --accounts --at-least 40 --threads 4"},
-        Setting{"StepsAsking", "-n 3 --cache 32K --read-in-place off", "--map --accounts --at-least 40 --threads 4"}),
+        Setting{"StepsAsking", "-n 3 --cache 32K --read-in-place off", "--map --accounts --at-least 40 --threads 4"},
+        Setting{"OverTcp", "-n 3 --cache 32K --transport tcp", "--map --at-least 60 --threads 4"},
+        Setting{"StepsOverTcp", "-n 3 --cache 32K --transport tcp", "--map --accounts --at-least 40 --threads 4"}),
     name_of);
 
 // ---- clients that do it wrong ----

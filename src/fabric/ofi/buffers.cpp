@@ -32,14 +32,17 @@ TxPool::TxPool(Endpoint& endpoint, std::uint32_t buffer_bytes, std::uint32_t fir
 }
 
 void TxPool::grow(std::uint32_t count) {
-  pages_.emplace_back(endpoint_, std::size_t(count) * buffer_bytes_, FI_SEND | FI_WRITE);
+  if (buffer_bytes_ > 0) pages_.emplace_back(endpoint_, std::size_t(count) * buffer_bytes_, FI_SEND | FI_WRITE);
   buffers_.push_back(std::make_unique<TxBuffer[]>(count));
   for (std::uint32_t i = 0; i < count; ++i) {
     TxBuffer& buffer = buffers_.back()[i];
     buffer.outgoing = true;
-    buffer.data = pages_.back().data() + std::size_t(i) * buffer_bytes_;
-    buffer.descriptor = pages_.back().descriptor();
+    buffer.pool = this;
     buffer.room = buffer_bytes_;
+    if (buffer_bytes_ > 0) {
+      buffer.data = pages_.back().data() + std::size_t(i) * buffer_bytes_;
+      buffer.descriptor = pages_.back().descriptor();
+    }
     give_back(buffer);
   }
   count_ += count;
@@ -58,8 +61,8 @@ TxBuffer& TxPool::take(NodeId peer) {
 }
 
 void TxPool::give_back(TxBuffer& buffer) noexcept {
-  buffer.next = free_;
-  free_ = &buffer;
+  buffer.next = buffer.pool->free_;
+  buffer.pool->free_ = &buffer;
 }
 
 }  // namespace atoll::fabric

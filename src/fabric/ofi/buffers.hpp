@@ -19,8 +19,11 @@ struct Tracked {
   bool outgoing = false;
 };
 
+class TxPool;
+
 /// On its way to a peer until the provider needs it no more.
 struct TxBuffer : Tracked {
+  TxPool* pool = nullptr;
   std::byte* data = nullptr;
   void* descriptor = nullptr;
   std::uint32_t room = 0;
@@ -52,8 +55,8 @@ class RegisteredPages {
   Registered registered_;  // after the memory: it ends first
 };
 
-/// Buffers of one size. As many as are given at first will do, as a rule: more are made only when a peer does not take
-/// what is sent to it for a while. The protocol bounds how many that can be.
+/// Buffers of one size; of none, for bytes that stand elsewhere. As many as are given at first will do, as a rule: more
+/// are made only when a peer does not take what is sent to it for a while. The protocol bounds how many that can be.
 ///
 /// Thread-safety: none; the engine lock.
 class TxPool {
@@ -61,7 +64,7 @@ class TxPool {
   TxPool(Endpoint& endpoint, std::uint32_t buffer_bytes, std::uint32_t first_count);
   [[nodiscard]] std::uint32_t buffer_bytes() const noexcept { return buffer_bytes_; }
   [[nodiscard]] TxBuffer& take(NodeId peer);
-  void give_back(TxBuffer& buffer) noexcept;
+  static void give_back(TxBuffer& buffer) noexcept;
   /// How many there are, free or not.
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
 

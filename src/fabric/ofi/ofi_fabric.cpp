@@ -26,7 +26,10 @@ using wire::Message;
 constexpr std::uint32_t kFrameBytes = 4096;       // a whole number of messages
 constexpr std::uint32_t kLargeBytes = 64 * 1024;  // lines beyond it go in parts
 constexpr std::uint32_t kSmallBuffers = 256, kLargeBuffers = 16, kReceives = 256;
-constexpr std::uint32_t kTellEvery = 8;  // operations to a peer for one completion
+constexpr std::uint32_t kMostIssued = 128;  // operations to a peer that are under way; more wait in its queue
+constexpr std::uint32_t kWorthNoCopy = 16 * 1024;
+constexpr std::uint32_t kTellBytes = 32 * 1024;  // or so many bytes
+constexpr std::uint32_t kTellEvery = 8;          // operations to a peer for one completion
 constexpr std::uint32_t kMaxFrame = kFrameBytes / sizeof(Message);
 constexpr std::uint32_t kOperandBytes = kFrameBytes - sizeof(Message);
 constexpr std::uint64_t kHello = UINT64_MAX;  // the argument of a message of no kind that is a greeting
@@ -54,12 +57,16 @@ OfiFabric::OfiFabric(Endpoint& endpoint, const OfiSetup& setup, Upcalls upcalls,
       line_bytes_(setup.line_bytes),
       largest_line_bytes_(setup.largest_line_bytes),
       cookie_(setup.cookie),
+      most_places_(std::min<std::size_t>(kMaxPlaces, endpoint.info().tx_attr->rma_iov_limit)),
       cache_(setup.cache),
+      memory_(setup.memory),
+      memory_descriptor_(setup.memory_descriptor),
       upcalls_(std::move(upcalls)),
       counters_(counters),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       small_(endpoint, kFrameBytes, std::max<std::uint32_t>(kSmallBuffers, 2 * kTellEvery * setup.peers.size())),
       large_(endpoint, kLargeBytes, kLargeBuffers),
+      elsewhere_(endpoint, 0, kLargeBuffers),
       rx_pages_(endpoint, std::size_t(kReceives) * kFrameBytes, FI_RECV),
       rx_(std::make_unique<RxBuffer[]>(kReceives)),
       peers_(setup.peers.size()) {
@@ -190,34 +197,91 @@ TxPool& OfiFabric::pool_for(std::size_t bytes) noexcept {
   return bytes <= small_.buffer_bytes() ? small_ : large_;
 }
 
-void OfiFabric::write(NodeId to, std::uint64_t at, std::span<const std::byte> bytes, bool last_may_notice,
-                      std::uint32_t slot) {
-  Peer& peer = peers_[to];
-  if (!peer.present) return;
-  if (peer.line) issue_line(peer);  // staged messages stay: data may pass them, as it does in shared memory
-  touch(to);
-  while (!bytes.empty()) {
+OfiFabric::Outgoing OfiFabric::copied(NodeId to, std::uint64_t at, std::span<const std::byte> bytes, TxPool& pool) {
+  TxBuffer& buffer = pool.take(to);
+  base::racy_copy(buffer.data, bytes.data(), bytes.size());
+  Outgoing out{What::kWrite, &buffer, std::uint32_t(bytes.size()), 0, 1, {}};
+  out.into[0] = {at, bytes.size(), peers_[to].address.key};
+  return out;
+}
+
+/// Is it so large that a copy would cost more than it is worth, and stays as it is without one?
+bool OfiFabric::stays(std::span<const std::byte> line) const noexcept {
+  return line.size() >= kWorthNoCopy && line.data() >= memory_.data() &&
+         line.data() + line.size() <= memory_.data() + memory_.size();
+}
+
+OfiFabric::Outgoing OfiFabric::in_place(NodeId to, std::uint64_t at, std::span<const std::byte> line) {
+  TxBuffer& record = elsewhere_.take(to);
+  record.data = const_cast<std::byte*>(line.data());  // an iovec's is not const, whoever reads it
+  record.descriptor = memory_descriptor_;
+  Outgoing out{What::kWrite, &record, std::uint32_t(line.size()), 0, 1, {}};
+  out.into[0] = {at, line.size(), peers_[to].address.key};
+  return out;
+}
+
+/// Staged messages stay where they are: data may pass them, as it does in shared memory.
+void OfiFabric::write(NodeId to, std::uint64_t at, std::span<const std::byte> bytes) {
+  for (; !bytes.empty(); at += kLargeBytes) {
     const auto part = bytes.first(std::min<std::size_t>(bytes.size(), kLargeBytes));
-    TxBuffer& buffer = pool_for(part.size()).take(to);
-    base::racy_copy(buffer.data, part.data(), part.size());
-    const Outgoing out{What::kWrite, &buffer, std::uint32_t(part.size()), at, 0};
+    issue(peers_[to], copied(to, at, part, pool_for(part.size())));
     bytes = bytes.subspan(part.size());
-    at += part.size();
-    if (bytes.empty() && last_may_notice) {
-      peer.line = out;
-      peer.line_slot = slot;
-    } else {
-      issue(peer, out);
-    }
   }
 }
 
+/// Puts a line of a stream behind those before it: one operation takes many of them to their places.
+void OfiFabric::gather(NodeId to, std::uint64_t at, std::span<const std::byte> line) {
+  Peer& peer = peers_[to];
+  if (peer.run) {
+    Outgoing& run = *peer.run;
+    fi_rma_iov& last = run.into[run.places - 1];
+    const bool follows = last.addr + last.len == at;
+    if (run.bytes + line.size() <= run.buffer->room && (follows || run.places < most_places_)) {
+      base::racy_copy(run.buffer->data + run.bytes, line.data(), line.size());
+      run.bytes += std::uint32_t(line.size());
+      if (follows) {
+        last.len += line.size();
+      } else {
+        run.into[run.places++] = {at, line.size(), peer.address.key};
+      }
+      return;
+    }
+    issue_run(peer);
+  }
+  peer.run = copied(to, at, line, large_);
+}
+
+void OfiFabric::issue_run(Peer& peer) {
+  if (!peer.run) return;
+  const Outgoing run = *peer.run;
+  peer.run.reset();
+  issue(peer, run);
+}
+
 void OfiFabric::write_slot(NodeId to, std::uint32_t slot, std::span<const std::byte> line, bool one_of_many) {
-  write(to, peers_[to].address.cache_at + std::uint64_t(slot) * line_bytes_, line, !one_of_many, slot);
+  Peer& peer = peers_[to];
+  if (!peer.present) return;
+  touch(to);
+  if (peer.line) issue_line(peer);
+  const std::uint64_t at = peer.address.cache_at + std::uint64_t(slot) * line_bytes_;
+  if (stays(line)) {
+    peer.line = in_place(to, at, line);
+    peer.line_slot = slot;
+    return;
+  }
+  if (one_of_many && line.size() < kLargeBytes) return gather(to, at, line);
+  const std::size_t first = line.size() <= kLargeBytes ? 0 : (line.size() - 1) / kLargeBytes * kLargeBytes;
+  write(to, at, line.first(first));
+  // The last part, or all, may bring the message with it.
+  const auto last = line.subspan(first);
+  peer.line = copied(to, at + first, last, pool_for(last.size()));
+  peer.line_slot = slot;
 }
 
 void OfiFabric::write_home(NodeId to, std::uint64_t offset, std::span<const std::byte> line) {
-  write(to, peers_[to].address.memory_at + offset, line, false, 0);
+  if (!peers_[to].present) return;
+  touch(to);
+  write(to, peers_[to].address.memory_at + offset, line);
 }
 
 /// A home takes operands out of the sender's slot. It cannot reach it here, so they go before the message.
@@ -237,13 +301,14 @@ void OfiFabric::send_operands(NodeId to, const Message& message) {
     TxBuffer& buffer = small_.take(to);
     std::memcpy(buffer.data, &header, sizeof(header));
     base::racy_copy(buffer.data + sizeof(header), from + at, part);
-    issue(peer, {What::kFrame, &buffer, std::uint32_t(sizeof(header)) + part, 0, 0});
+    issue(peer, {What::kFrame, &buffer, std::uint32_t(sizeof(header)) + part, 0, 0, {}});
   }
   touch(to);
 }
 
 void OfiFabric::issue_staged(Peer& peer, NodeId to) {
   if (peer.staged_count == 0) return;
+  issue_run(peer);  // the messages may speak of it
   const std::uint32_t count = std::exchange(peer.staged_count, 0);
   if (count == 1 && peer.queue.empty() &&
       ::fi_inject(endpoint_.ep(), &peer.staged, sizeof(Message), peer.handle) == 0) {
@@ -253,7 +318,7 @@ void OfiFabric::issue_staged(Peer& peer, NodeId to) {
     peer.frame = &small_.take(to);
     std::memcpy(peer.frame->data, &peer.staged, sizeof(Message));
   }
-  issue(peer, {What::kFrame, std::exchange(peer.frame, nullptr), count * std::uint32_t(sizeof(Message)), 0, 0});
+  issue(peer, {What::kFrame, std::exchange(peer.frame, nullptr), count * std::uint32_t(sizeof(Message)), 0, 0, {}});
 }
 
 void OfiFabric::issue_line(Peer& peer) {
@@ -269,7 +334,8 @@ void OfiFabric::issue(Peer& peer, const Outgoing& out) {
 /// False when the provider cannot take it now.
 bool OfiFabric::post(Peer& peer, const Outgoing& out) {
   TxBuffer& buffer = *out.buffer;
-  const bool tells = peer.untold + 1 >= kTellEvery;
+  if (peer.issued >= kMostIssued) return false;
+  const bool tells = peer.untold + 1 >= kTellEvery || peer.untold_bytes + out.bytes >= kTellBytes;
   const std::uint64_t flags = tells ? FI_COMPLETION : 0;
   iovec piece{buffer.data, out.bytes};
   ssize_t result = 0;
@@ -277,17 +343,19 @@ bool OfiFabric::post(Peer& peer, const Outgoing& out) {
     const fi_msg message{&piece, &buffer.descriptor, 1, peer.handle, &buffer.context, 0};
     result = ::fi_sendmsg(endpoint_.ep(), &message, flags);
   } else {
-    const fi_rma_iov into{out.at, out.bytes, peer.address.key};
-    const fi_msg_rma message{&piece, &buffer.descriptor, 1, peer.handle, &into, 1, &buffer.context, out.notice};
+    const fi_msg_rma message{&piece,     &buffer.descriptor, 1,         peer.handle, out.into.data(),
+                             out.places, &buffer.context,    out.notice};
     result = ::fi_writemsg(endpoint_.ep(), &message, flags | (out.what == What::kNotice ? FI_REMOTE_CQ_DATA : 0));
   }
   if (result == -FI_EAGAIN) return false;
   if (result != 0) {
     broken_.emplace_back(buffer.peer, int(-result));
-    give_back(buffer);
+    TxPool::give_back(buffer);
     return true;
   }
+  ++peer.issued;
   peer.untold = tells ? 0 : peer.untold + 1;
+  peer.untold_bytes = tells ? 0 : peer.untold_bytes + out.bytes;
   buffer.next = nullptr;
   (peer.newest == nullptr ? peer.oldest : peer.newest->next) = &buffer;
   peer.newest = &buffer;
@@ -306,6 +374,7 @@ void OfiFabric::flush() {
   for (const NodeId to : touched_) {
     Peer& peer = peers_[to];
     if (peer.line) issue_line(peer);
+    issue_run(peer);
     issue_staged(peer, to);
     drain(peer);
     peer.touched = !peer.queue.empty();
@@ -322,18 +391,15 @@ void OfiFabric::wake_sleeper() noexcept {
   if (sleeping_.load(std::memory_order_seq_cst)) wake_self();
 }
 
-void OfiFabric::give_back(TxBuffer& buffer) noexcept {
-  pool_for(buffer.room).give_back(buffer);
-}
-
 /// All that was issued to the peer up to this one is done with.
 void OfiFabric::release_until(TxBuffer& last) noexcept {
   Peer& peer = peers_[last.peer];
   while (peer.oldest != nullptr) {
     TxBuffer& buffer = *peer.oldest;
+    --peer.issued;
     peer.oldest = buffer.next;
     if (peer.oldest == nullptr) peer.newest = nullptr;
-    give_back(buffer);
+    TxPool::give_back(buffer);
     if (&buffer == &last) return;
   }
 }
@@ -349,11 +415,13 @@ void OfiFabric::forget(NodeId node) noexcept {
   Peer& peer = peers_[node];
   if (!peer.present) return;
   peer.present = false;
-  if (peer.frame != nullptr) give_back(*std::exchange(peer.frame, nullptr));
-  if (peer.line) give_back(*peer.line->buffer);
+  if (peer.frame != nullptr) TxPool::give_back(*std::exchange(peer.frame, nullptr));
+  if (peer.line) TxPool::give_back(*peer.line->buffer);
   peer.line.reset();
+  if (peer.run) TxPool::give_back(*peer.run->buffer);
+  peer.run.reset();
   peer.staged_count = 0;
-  for (const Outgoing& out : peer.queue) give_back(*out.buffer);
+  for (const Outgoing& out : peer.queue) TxPool::give_back(*out.buffer);
   peer.queue.clear();
   std::erase_if(operands_, [&](const auto& entry) { return NodeId(entry.first >> 32) == node; });
 }

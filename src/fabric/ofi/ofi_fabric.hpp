@@ -1,6 +1,9 @@
 // The fabric between hosts: libfabric's reliable datagrams and one-sided writes.
 #pragma once
 
+#include <rdma/fi_rma.h>
+
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -26,6 +29,8 @@ struct OfiSetup {
   std::uint32_t line_bytes = 0;
   std::uint32_t largest_line_bytes = 0;
   const std::byte* cache = nullptr;              // this node's cache slots
+  std::span<std::byte> memory;                   // and its home memory,
+  void* memory_descriptor = nullptr;             // as it is registered
   std::uint32_t cookie = 0;                      // as in this node's own address
   std::vector<std::optional<OfiAddress>> peers;  // by node; nothing for those that are not reached this way
 };
@@ -41,7 +46,8 @@ struct OfiSetup {
 ///
 /// See Fabric for threads and invariants. In addition:
 ///   4. A frame without this node's cookie is dropped and blamed on nobody.
-///   5. Lines are copied when they are handed over: the caller may change them at once.
+///   5. Lines are copied when they are handed over: the caller may change them at once. Not so large lines of the home
+///      memory: their home leaves them as they are until the receiver has answered, as the protocol wants it.
 class OfiFabric final : public Fabric {
  public:
   /// Throws Error.
@@ -76,12 +82,14 @@ class OfiFabric final : public Fabric {
 
  private:
   enum class What : std::uint8_t { kFrame, kWrite, kNotice };
+  static constexpr std::size_t kMaxPlaces = 4;
   struct Outgoing {
     What what = What::kFrame;
     TxBuffer* buffer = nullptr;
     std::uint32_t bytes = 0;
-    std::uint64_t at = 0;      // in the peer's memory
-    std::uint32_t notice = 0;  // for kNotice
+    std::uint32_t notice = 0;                   // for kNotice
+    std::size_t places = 0;                     // in the peer's memory, for what is no frame:
+    std::array<fi_rma_iov, kMaxPlaces> into{};  // the bytes go there one after the other
   };
   struct Peer {
     fi_addr_t handle = FI_ADDR_UNSPEC;
@@ -94,10 +102,13 @@ class OfiFabric final : public Fabric {
     TxBuffer* frame = nullptr;       // or all, when there are several
     std::optional<Outgoing> line;    // a line whose message may follow
     std::uint32_t line_slot = 0;
-    std::deque<Outgoing> queue;  // what the provider could not take
-    TxBuffer* oldest = nullptr;  // issued and perhaps still in use, in this order
+    std::optional<Outgoing> run;  // lines of a stream, one after the other in one buffer
+    std::deque<Outgoing> queue;   // what the provider could not take
+    TxBuffer* oldest = nullptr;   // issued and perhaps still in use, in this order
     TxBuffer* newest = nullptr;
-    std::uint32_t untold = 0;  // of these, since the last that asked for its completion
+    std::uint32_t issued = 0;  // how many these are;
+    std::uint32_t untold = 0;  // of these, since the last that asked for its completion,
+    std::uint32_t untold_bytes = 0;
   };
   struct Arrived {
     RxBuffer* frame = nullptr;  // or a notice:
@@ -114,10 +125,14 @@ class OfiFabric final : public Fabric {
   void issue(Peer& peer, const Outgoing& out);
   [[nodiscard]] bool post(Peer& peer, const Outgoing& out);
   void drain(Peer& peer);
-  void write(NodeId to, std::uint64_t at, std::span<const std::byte> bytes, bool last_may_notice, std::uint32_t slot);
+  void write(NodeId to, std::uint64_t at, std::span<const std::byte> bytes);
+  [[nodiscard]] Outgoing in_place(NodeId to, std::uint64_t at, std::span<const std::byte> line);
+  [[nodiscard]] bool stays(std::span<const std::byte> line) const noexcept;
+  [[nodiscard]] Outgoing copied(NodeId to, std::uint64_t at, std::span<const std::byte> bytes, TxPool& pool);
+  void gather(NodeId to, std::uint64_t at, std::span<const std::byte> line);
+  void issue_run(Peer& peer);
   void send_operands(NodeId to, const wire::Message& message);
   [[nodiscard]] TxPool& pool_for(std::size_t bytes) noexcept;
-  void give_back(TxBuffer& buffer) noexcept;
   void release_until(TxBuffer& last) noexcept;
   void report_broken();
   [[nodiscard]] std::optional<std::uint32_t> notice_of(NodeId to, const wire::Message& message,
@@ -136,11 +151,14 @@ class OfiFabric final : public Fabric {
   Endpoint& endpoint_;
   const NodeId self_;
   const std::uint32_t line_bytes_, largest_line_bytes_, cookie_;
+  const std::size_t most_places_;  // that one write may reach
   const std::byte* const cache_;
+  const std::span<std::byte> memory_;
+  void* const memory_descriptor_;
   const Upcalls upcalls_;
   metrics::Counters& counters_;
   base::Fd wake_;
-  TxPool small_, large_;
+  TxPool small_, large_, elsewhere_;
   RegisteredPages rx_pages_;
   std::unique_ptr<RxBuffer[]> rx_;
   std::vector<RxBuffer*> deaf_;  // that the provider could not take yet

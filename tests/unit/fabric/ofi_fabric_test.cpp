@@ -35,7 +35,7 @@ struct Side {
     options.cache_bytes = 1024 * kLine;
     segment = memory::Segment::create(options, 2);
     const std::size_t bytes = std::size_t(segment.memory() + segment.memory_bytes() - segment.cache());
-    registered = endpoint.register_memory({segment.cache(), bytes}, FI_REMOTE_WRITE, 77 + id);
+    registered = endpoint.register_memory({segment.cache(), bytes}, FI_REMOTE_WRITE | FI_WRITE, 77 + id);
     address.provider = provider_name(choice().provider);
     address.name = endpoint.name();
     address.cache_at = endpoint.remote_address(segment.cache(), segment.cache());
@@ -49,6 +49,8 @@ struct Side {
     setup.line_bytes = kLine;
     setup.largest_line_bytes = 1 << 20;
     setup.cache = segment.cache();
+    setup.memory = {segment.memory(), segment.memory_bytes()};
+    setup.memory_descriptor = registered.descriptor();
     setup.cookie = address.cookie;
     setup.peers.resize(2);
     setup.peers[1u - self] = other;
@@ -170,6 +172,18 @@ TEST_F(OfiFabricTest, ARunIsThereBeforeItsOneMessage) {
   EXPECT_EQ(side[1]->notices, 0);
 }
 
+TEST_F(OfiFabricTest, LinesOfAStreamGoToTheirPlacesWhereverTheseAre) {
+  constexpr std::uint32_t kLines = 60;  // more than a buffer and than one write reaches
+  const auto slot_of = [](std::uint32_t i) { return 4 * (i ^ (i % 7 == 0 ? 1 : 0)) + (i % 5) * 164; };
+  for (std::uint32_t i = 0; i < kLines; ++i) {
+    out().write_slot(1, slot_of(i), pattern(2048, i), true);
+    out().send(1, note(i));
+  }
+  out().flush();
+  for (std::uint32_t i = 0; i < kLines; ++i) ASSERT_EQ(next().argument, i);
+  for (std::uint32_t i = 0; i < kLines; ++i) EXPECT_TRUE(slot_has(slot_of(i), pattern(2048, i))) << i;
+}
+
 TEST_F(OfiFabricTest, WhatIsReturnedHomeIsThereBeforeTheMessage) {
   const auto line = pattern(kLine, 3);
   out().write_home(1, 8192, line);
@@ -186,6 +200,21 @@ TEST_F(OfiFabricTest, LargeLinesGoInParts) {
   out().flush();
   EXPECT_EQ(next().slots[0], 100u);
   EXPECT_TRUE(slot_has(100, line));
+}
+
+TEST_F(OfiFabricTest, LargeLinesOfTheHomeGoFromWhereTheyStand) {
+  const auto line = pattern(64 << 10, 9);
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    std::byte* const at = side[0]->segment.memory() + (std::size_t(i % 8) << 16);
+    std::memcpy(at, line.data(), line.size());
+    out().write_slot(1, 128 * (i % 8), {at, line.size()}, i % 2 == 0);
+    wire::Message message = data(128 * (i % 8));
+    message.flags = 7 << wire::kLargerShift;
+    out().send(1, message);
+    out().flush();
+    EXPECT_EQ(next().slots[0], 128 * (i % 8));
+    EXPECT_TRUE(slot_has(128 * (i % 8), line));
+  }
 }
 
 TEST_F(OfiFabricTest, TheLineIsAsItWasWhenItWasHandedOver) {
