@@ -40,9 +40,9 @@ class Fabric {
   /// A hint: write_slot with these arguments comes next.
   virtual void prefetch_slot(NodeId to, std::uint32_t slot, std::uint32_t bytes) noexcept = 0;
   virtual void write_home(NodeId to, std::uint64_t offset, std::span<const std::byte> line) = 0;
-  /// What stands in a peer's cache slot, as it was when the peer sent the message that was polled last.
-  /// REQUIRES: the peer leaves the slot as it is until it is answered.
-  [[nodiscard]] virtual const std::byte* read_slot(NodeId from, std::uint32_t slot) = 0;
+  /// What stands in a peer's cache slot, as it was when the peer sent the message that was polled last. Null when the
+  /// peer did not send so much. REQUIRES: the peer leaves the slot as it is until it is answered.
+  [[nodiscard]] virtual const std::byte* read_slot(NodeId from, std::uint32_t slot, std::uint32_t bytes) = 0;
   /// Makes everything sent so far visible to its receivers and wakes those who sleep.
   virtual void flush() = 0;
   /// The next message, copied out. False when there is none.

@@ -27,8 +27,8 @@ class MixedFabric final : public Fabric {
   void write_home(NodeId to, std::uint64_t offset, std::span<const std::byte> line) override {
     way(to).write_home(to, offset, line);
   }
-  [[nodiscard]] const std::byte* read_slot(NodeId from, std::uint32_t slot) override {
-    return way(from).read_slot(from, slot);
+  [[nodiscard]] const std::byte* read_slot(NodeId from, std::uint32_t slot, std::uint32_t bytes) override {
+    return way(from).read_slot(from, slot, bytes);
   }
   void flush() override {
     shm_->flush();

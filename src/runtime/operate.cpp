@@ -99,7 +99,9 @@ void Runtime::merge(const LineRef& ref, const coherence::Message& message) {
     if (ref.line->use != Line::kUnused) quiesce(ref);
     ref.line->use = Line::kUnused;
   }
-  info->merge(ref.hot.byte_at(ref.address), fabric_->read_slot(message.from, message.slot), ref.bytes);
+  const std::byte* const operands = fabric_->read_slot(message.from, message.slot, ref.bytes);
+  if (operands == nullptr) return cut_off(message.from, "it sent other operands than it said");
+  info->merge(ref.hot.byte_at(ref.address), operands, ref.bytes);
   counters_->merges.add();
 }
 

@@ -153,6 +153,9 @@ std::vector<Brought> NodeTransport::look_around(std::vector<cluster::Peer> peers
     const std::uint64_t cache = near_[node] ? mapped_[node].cache_bytes() : far_[node]->cache_bytes;
     const std::uint64_t memory = near_[node] ? mapped_[node].memory_bytes() : far_[node]->memory_bytes;
     const std::uint32_t line = near_[node] ? mapped_[node].layout().line_bytes : far_[node]->line_bytes;
+    if (memory == 0 || memory > GlobalAddress::kOffsetMask + 1 || cache / line_bytes > UINT32_MAX / 2) {
+      throw Error(fmt::format("node {} came with sizes that no node can have", node));
+    }
     if (line != line_bytes) {
       throw Error(fmt::format("node {} joined with lines of {} bytes, this one with {}", node, line, line_bytes));
     }

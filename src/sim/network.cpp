@@ -34,7 +34,7 @@ class SimFabric final : public fabric::Fabric {
   void write_home(NodeId to, std::uint64_t offset, std::span<const std::byte> line) override {
     write(to, network_.segment(to).memory() + offset, line);
   }
-  [[nodiscard]] const std::byte* read_slot(NodeId from, std::uint32_t slot) override {
+  [[nodiscard]] const std::byte* read_slot(NodeId from, std::uint32_t slot, std::uint32_t /*bytes*/) override {
     return network_.segment(from).cache() + std::uint64_t(slot) * network_.line_bytes_;
   }
   void flush() override {

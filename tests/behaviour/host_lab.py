@@ -10,7 +10,10 @@ COMMAND = os.environ.get("ATOLL_COMMAND", "")
 
 
 def run(*words, check=True):
-    return subprocess.run(words, check=check, capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=PATIENCE)
+    if check and done.returncode != 0:
+        raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}")
+    return done
 
 
 def can_make_hosts():
@@ -26,9 +29,12 @@ def can_make_hosts():
 class HostLab:
     """`count` hosts, 10.88.N.11 and on; the master's own is 10.88.N.1, outside of them."""
 
+    made = 0  # the kernel may still be at taking an earlier one down: no name is used twice
+
     def __init__(self, count):
         number = os.getpid() % 250
-        self.tag = f"at{os.getpid()}"
+        HostLab.made += 1
+        self.tag = f"at{os.getpid()}{chr(ord('a') + HostLab.made % 26)}"
         self.bridge = f"{self.tag}b"
         self.master_host = f"10.88.{number}.1"
         self.names = [f"{self.tag}h{k}" for k in range(count)]
@@ -86,7 +92,8 @@ class HostLab:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
             process.wait()
-        for name in self.names:
+        for k, name in enumerate(self.names):
+            run("ip", "link", "del", self.port(k), check=False)
             run("ip", "netns", "del", name, check=False)
         run("ip", "link", "del", self.bridge, check=False)
         self.folder.cleanup()

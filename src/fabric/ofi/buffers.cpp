@@ -48,16 +48,21 @@ void TxPool::grow(std::uint32_t count) {
   count_ += count;
 }
 
-TxBuffer& TxPool::take(NodeId peer) {
+TxBuffer* TxPool::take(NodeId peer) noexcept {
   if (free_ == nullptr) {
-    grow(std::uint32_t(std::max<std::size_t>(count_ / 2, 1)));
+    try {
+      grow(std::uint32_t(std::max<std::size_t>(count_ / 2, 1)));
+    } catch (const std::exception& error) {
+      spdlog::error("no more buffers for what node {} does not take: {}", peer, error.what());
+      return nullptr;
+    }
     spdlog::debug("{} buffers of {} wait to be sent; node {} is slow", count_, base::format_bytes(buffer_bytes_), peer);
   }
   TxBuffer& buffer = *free_;
   free_ = buffer.next;
   buffer.next = nullptr;
   buffer.peer = peer;
-  return buffer;
+  return &buffer;
 }
 
 void TxPool::give_back(TxBuffer& buffer) noexcept {

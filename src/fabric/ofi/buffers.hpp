@@ -28,6 +28,7 @@ struct TxBuffer : Tracked {
   void* descriptor = nullptr;
   std::uint32_t room = 0;
   NodeId peer = 0;
+  bool in_flight = false;    // the provider has it
   TxBuffer* next = nullptr;  // of the same peer, issued after this one; or the next that is free
 };
 
@@ -63,7 +64,8 @@ class TxPool {
  public:
   TxPool(Endpoint& endpoint, std::uint32_t buffer_bytes, std::uint32_t first_count);
   [[nodiscard]] std::uint32_t buffer_bytes() const noexcept { return buffer_bytes_; }
-  [[nodiscard]] TxBuffer& take(NodeId peer);
+  /// Null when there is no memory for more.
+  [[nodiscard]] TxBuffer* take(NodeId peer) noexcept;
   static void give_back(TxBuffer& buffer) noexcept;
   /// How many there are, free or not.
   [[nodiscard]] std::size_t size() const noexcept { return count_; }

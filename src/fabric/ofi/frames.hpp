@@ -10,8 +10,17 @@ namespace atoll::fabric {
 inline constexpr std::uint32_t kFrameBytes = 4096;  // at most; a whole number of messages
 inline constexpr std::uint32_t kMaxFrame = kFrameBytes / sizeof(wire::Message);
 inline constexpr std::uint32_t kOperandBytes =
-    kFrameBytes - sizeof(wire::Message);             // behind the message that says whose
-inline constexpr std::uint64_t kHello = UINT64_MAX;  // the argument of a message of no kind that is a greeting
+    kFrameBytes - sizeof(wire::Message);                  // behind the message that says whose
+inline constexpr std::uint64_t kHello = UINT64_MAX;       // the argument of a message of no kind that is a greeting
+inline constexpr std::uint64_t kCredit = UINT64_MAX - 1;  // of one that says how many frames were taken (`line`)
+
+/// Frames to one peer that it has not said to have taken, in a cluster of so many nodes. So each peer always has a
+/// receive posted for each frame: a frame that had to wait for one would be overtaken by notices, which need none.
+[[nodiscard]] constexpr std::uint32_t frame_window(std::size_t nodes) noexcept {
+  const std::size_t share = 1024 / (nodes == 0 ? 1 : nodes);
+  return std::uint32_t(share < 4 ? 4 : share > 32 ? 32 : share);
+}
+inline constexpr std::uint32_t kCreditsUnderWay = 4;  // frames with credits come on top of the window
 
 /// The 32 bits that come with a line: which slot, and in the rest who sends it.
 inline constexpr unsigned kNoticeSlotBits = 22;

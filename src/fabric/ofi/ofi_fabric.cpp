@@ -40,6 +40,9 @@ OfiFabric::OfiFabric(Endpoint& endpoint, const OfiSetup& setup, Upcalls upcalls,
       largest_line_bytes_(setup.largest_line_bytes),
       cookie_(setup.cookie),
       most_places_(std::min<std::size_t>(kMaxPlaces, endpoint.info().tx_attr->rma_iov_limit)),
+      window_(frame_window(setup.peers.size())),
+      receives_(std::uint32_t(std::max<std::size_t>(
+          kReceives, setup.peers.size() * (frame_window(setup.peers.size()) + kCreditsUnderWay)))),
       cache_(setup.cache),
       memory_(setup.memory),
       memory_descriptor_(setup.memory_descriptor),
@@ -49,19 +52,24 @@ OfiFabric::OfiFabric(Endpoint& endpoint, const OfiSetup& setup, Upcalls upcalls,
       small_(endpoint, kFrameBytes, std::max<std::uint32_t>(kSmallBuffers, 2 * kTellEvery * setup.peers.size())),
       large_(endpoint, kLargeBytes, kLargeBuffers),
       elsewhere_(endpoint, 0, kLargeBuffers),
-      rx_pages_(endpoint, std::size_t(kReceives) * kFrameBytes, FI_RECV),
-      rx_(std::make_unique<RxBuffer[]>(kReceives)),
+      rx_pages_(endpoint, std::size_t(receives_) * kFrameBytes, FI_RECV),
+      rx_(std::make_unique<RxBuffer[]>(receives_)),
       peers_(setup.peers.size()) {
   if (!wake_.valid()) throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
   touched_.reserve(peers_.size());
+  const std::size_t own_name_bytes = endpoint_.name().size();
   for (NodeId node = 0; node < peers_.size(); ++node) {
     if (!setup.peers[node] || node == self_) continue;
     Peer& peer = peers_[node];
     peer.address = *setup.peers[node];
+    if (peer.address.name.size() != own_name_bytes) {
+      throw Error(
+          fmt::format("node {} has an address of another kind than this one; give both one of the same family", node));
+    }
     peer.handle = endpoint_.insert_peer(peer.address.name);
     peer.present = true;
   }
-  for (std::uint32_t i = 0; i < kReceives; ++i) {
+  for (std::uint32_t i = 0; i < receives_; ++i) {
     rx_[i].data = rx_pages_.data() + std::size_t(i) * kFrameBytes;
     rx_[i].descriptor = rx_pages_.descriptor();
     listen(rx_[i]);
@@ -95,16 +103,22 @@ void OfiFabric::meet(Clock::time_point deadline, const std::function<bool(NodeId
     }
     return kNoNode;
   };
-  flush();
+  const auto give_up = [&](NodeId node, const std::string& why) {
+    throw Error(
+        fmt::format("node {} cannot be reached over {}: {}. Does a firewall stand in the way, or has it given an "
+                    "address that is not reachable from here?",
+                    node, endpoint_.describe(), why),
+        Errc::kDeadline);
+  };
+  flush_out();
   while (missing() != kNoNode) {
-    if (Clock::now() > deadline) {
-      throw Error(fmt::format("node {} cannot be reached over {}: no word of it came in time. Does a firewall stand in "
-                              "the way, or has it given an address that is not reachable from here?",
-                              missing(), endpoint_.describe()),
-                  Errc::kDeadline);
+    // The node is not ready yet to be told of it; one whose death it knows is no reason to give up.
+    for (const auto& [node, error] : broken_) {
+      if (!is_dead(node)) give_up(node, ofi_library().strerror(error));
     }
+    if (Clock::now() > deadline) give_up(missing(), "no word of it came in time");
     if (!read_queue()) wait(10);
-    flush();
+    flush_out();
   }
 }
 
@@ -133,22 +147,20 @@ void OfiFabric::stage(NodeId to, const Message& message) {
   if (peer.staged_count == kMaxFrame) issue_staged(peer, to);
   if (peer.staged_count == 0) {
     peer.staged = message;
-    peer.staged.sequence = peer.address.cookie;
     peer.staged_count = 1;
     return;
   }
   if (peer.frame == nullptr) {
-    peer.frame = &small_.take(to);
+    peer.frame = take_buffer(to, small_);
+    if (peer.frame == nullptr) return;
     std::memcpy(peer.frame->data, &peer.staged, sizeof(Message));
   }
-  Message& next = reinterpret_cast<Message*>(peer.frame->data)[peer.staged_count++];
-  next = message;
-  next.sequence = peer.address.cookie;
+  reinterpret_cast<Message*>(peer.frame->data)[peer.staged_count++] = message;
 }
 
 void OfiFabric::send(NodeId to, const Message& message) {
   Peer& peer = peers_[to];
-  if (!peer.present) return;
+  if (!is_open(to)) return;
   if (peer.line) {
     if (const auto notice = notice_of(to, message, peer.line_slot)) {
       peer.line->what = What::kNotice;
@@ -179,10 +191,25 @@ TxPool& OfiFabric::pool_for(std::size_t bytes) noexcept {
   return bytes <= small_.buffer_bytes() ? small_ : large_;
 }
 
-OfiFabric::Outgoing OfiFabric::copied(NodeId to, std::uint64_t at, std::span<const std::byte> bytes, TxPool& pool) {
-  TxBuffer& buffer = pool.take(to);
-  base::racy_copy(buffer.data, bytes.data(), bytes.size());
-  Outgoing out{What::kWrite, &buffer, std::uint32_t(bytes.size()), 0, 1, {}};
+/// Without a buffer the peer cannot be sent to: what is left out now would be missed later.
+TxBuffer* OfiFabric::take_buffer(NodeId to, TxPool& pool) noexcept {
+  TxBuffer* const buffer = pool.take(to);
+  if (buffer == nullptr) fail(to, FI_ENOMEM);
+  return buffer;
+}
+
+void OfiFabric::fail(NodeId node, int error) {
+  if (!is_open(node)) return;
+  peers_[node].failed = true;
+  broken_.emplace_back(node, error);
+}
+
+std::optional<OfiFabric::Outgoing> OfiFabric::copied(NodeId to, std::uint64_t at, std::span<const std::byte> bytes,
+                                                     TxPool& pool) {
+  TxBuffer* const buffer = take_buffer(to, pool);
+  if (buffer == nullptr) return {};
+  base::racy_copy(buffer->data, bytes.data(), bytes.size());
+  Outgoing out{What::kWrite, buffer, std::uint32_t(bytes.size()), 0, 1, {}};
   out.into[0] = {at, bytes.size(), peers_[to].address.key};
   return out;
 }
@@ -193,11 +220,12 @@ bool OfiFabric::stays(std::span<const std::byte> line) const noexcept {
          line.data() + line.size() <= memory_.data() + memory_.size();
 }
 
-OfiFabric::Outgoing OfiFabric::in_place(NodeId to, std::uint64_t at, std::span<const std::byte> line) {
-  TxBuffer& record = elsewhere_.take(to);
-  record.data = const_cast<std::byte*>(line.data());  // an iovec's is not const, whoever reads it
-  record.descriptor = memory_descriptor_;
-  Outgoing out{What::kWrite, &record, std::uint32_t(line.size()), 0, 1, {}};
+std::optional<OfiFabric::Outgoing> OfiFabric::in_place(NodeId to, std::uint64_t at, std::span<const std::byte> line) {
+  TxBuffer* const record = take_buffer(to, elsewhere_);
+  if (record == nullptr) return {};
+  record->data = const_cast<std::byte*>(line.data());  // an iovec's is not const, whoever reads it
+  record->descriptor = memory_descriptor_;
+  Outgoing out{What::kWrite, record, std::uint32_t(line.size()), 0, 1, {}};
   out.into[0] = {at, line.size(), peers_[to].address.key};
   return out;
 }
@@ -206,7 +234,9 @@ OfiFabric::Outgoing OfiFabric::in_place(NodeId to, std::uint64_t at, std::span<c
 void OfiFabric::write(NodeId to, std::uint64_t at, std::span<const std::byte> bytes) {
   for (; !bytes.empty(); at += kLargeBytes) {
     const auto part = bytes.first(std::min<std::size_t>(bytes.size(), kLargeBytes));
-    issue(peers_[to], copied(to, at, part, pool_for(part.size())));
+    const auto out = copied(to, at, part, pool_for(part.size()));
+    if (!out) return;
+    issue(peers_[to], *out);
     bytes = bytes.subspan(part.size());
   }
 }
@@ -242,7 +272,7 @@ void OfiFabric::issue_run(Peer& peer) {
 
 void OfiFabric::write_slot(NodeId to, std::uint32_t slot, std::span<const std::byte> line, bool one_of_many) {
   Peer& peer = peers_[to];
-  if (!peer.present) return;
+  if (!is_open(to)) return;
   touch(to);
   if (peer.line) issue_line(peer);
   const std::uint64_t at = peer.address.cache_at + std::uint64_t(slot) * line_bytes_;
@@ -261,7 +291,7 @@ void OfiFabric::write_slot(NodeId to, std::uint32_t slot, std::span<const std::b
 }
 
 void OfiFabric::write_home(NodeId to, std::uint64_t offset, std::span<const std::byte> line) {
-  if (!peers_[to].present) return;
+  if (!is_open(to)) return;
   touch(to);
   write(to, peers_[to].address.memory_at + offset, line);
 }
@@ -274,16 +304,16 @@ void OfiFabric::send_operands(NodeId to, const Message& message) {
   const std::byte* const from = cache_ + std::uint64_t(message.slots[0]) * line_bytes_;
   for (std::uint32_t at = 0; at < bytes; at += kOperandBytes) {
     Message header;
-    header.sequence = peer.address.cookie;
     header.from = self_;
     header.line = at;
     header.argument = bytes;
     header.slots[0] = message.slots[0];
     const std::uint32_t part = std::min(bytes - at, kOperandBytes);
-    TxBuffer& buffer = small_.take(to);
-    std::memcpy(buffer.data, &header, sizeof(header));
-    base::racy_copy(buffer.data + sizeof(header), from + at, part);
-    issue(peer, {What::kFrame, &buffer, std::uint32_t(sizeof(header)) + part, 0, 0, {}});
+    TxBuffer* const buffer = take_buffer(to, small_);
+    if (buffer == nullptr) return;
+    std::memcpy(buffer->data, &header, sizeof(header));
+    base::racy_copy(buffer->data + sizeof(header), from + at, part);
+    issue(peer, {What::kFrame, buffer, std::uint32_t(sizeof(header)) + part, 0, 0, {}});
   }
   touch(to);
 }
@@ -292,12 +322,13 @@ void OfiFabric::issue_staged(Peer& peer, NodeId to) {
   if (peer.staged_count == 0) return;
   issue_run(peer);  // the messages may speak of it
   const std::uint32_t count = std::exchange(peer.staged_count, 0);
-  if (count == 1 && peer.queue.empty() &&
-      ::fi_inject(endpoint_.ep(), &peer.staged, sizeof(Message), peer.handle) == 0) {
+  if (count == 1 && peer.queue.empty() && has_window(peer) && inject(peer, peer.staged)) {
+    ++peer.frames_sent;
     return;
   }
   if (peer.frame == nullptr) {
-    peer.frame = &small_.take(to);
+    peer.frame = take_buffer(to, small_);
+    if (peer.frame == nullptr) return;
     std::memcpy(peer.frame->data, &peer.staged, sizeof(Message));
   }
   issue(peer, {What::kFrame, std::exchange(peer.frame, nullptr), count * std::uint32_t(sizeof(Message)), 0, 0, {}});
@@ -309,6 +340,25 @@ void OfiFabric::issue_line(Peer& peer) {
   issue(peer, out);
 }
 
+/// A frame of one message, by itself. False when the provider cannot take it now.
+bool OfiFabric::inject(Peer& peer, Message& message) noexcept {
+  message.sequence = peer.address.cookie + peer.sent_count;
+  if (::fi_inject(endpoint_.ep(), &message, sizeof(message), peer.handle) != 0) return false;
+  ++peer.sent_count;
+  return true;
+}
+
+/// Tells a peer how many of its frames were taken, when it is time. Such a frame waits behind no other: if it did, two
+/// nodes could wait for each other.
+void OfiFabric::confirm_frames(Peer& peer) noexcept {
+  if (!peer.present || peer.frames_taken - peer.frames_confirmed < window_ / 2) return;
+  Message credit;
+  credit.from = self_;
+  credit.argument = kCredit;
+  credit.line = peer.frames_taken;
+  if (inject(peer, credit)) peer.frames_confirmed = peer.frames_taken;
+}
+
 void OfiFabric::issue(Peer& peer, const Outgoing& out) {
   if (!peer.queue.empty() || !post(peer, out)) peer.queue.push_back(out);
 }
@@ -316,7 +366,10 @@ void OfiFabric::issue(Peer& peer, const Outgoing& out) {
 /// False when the provider cannot take it now.
 bool OfiFabric::post(Peer& peer, const Outgoing& out) {
   TxBuffer& buffer = *out.buffer;
-  if (peer.issued >= kMostIssued) return false;
+  if (peer.issued >= kMostIssued || (out.what == What::kFrame && !has_window(peer))) return false;
+  if (out.what == What::kFrame) {
+    reinterpret_cast<Message*>(buffer.data)->sequence = peer.address.cookie + peer.sent_count;
+  }
   const bool tells = peer.untold + 1 >= kTellEvery || peer.untold_bytes + out.bytes >= kTellBytes;
   const std::uint64_t flags = tells ? FI_COMPLETION : 0;
   iovec piece{buffer.data, out.bytes};
@@ -331,14 +384,17 @@ bool OfiFabric::post(Peer& peer, const Outgoing& out) {
   }
   if (result == -FI_EAGAIN) return false;
   if (result != 0) {
-    broken_.emplace_back(buffer.peer, int(-result));
+    fail(buffer.peer, int(-result));
     TxPool::give_back(buffer);
     return true;
   }
   ++peer.issued;
+  if (out.what == What::kFrame) ++peer.frames_sent;
+  if (out.what != What::kWrite) ++peer.sent_count;
   peer.untold = tells ? 0 : peer.untold + 1;
   peer.untold_bytes = tells ? 0 : peer.untold_bytes + out.bytes;
   buffer.next = nullptr;
+  buffer.in_flight = true;
   (peer.newest == nullptr ? peer.oldest : peer.newest->next) = &buffer;
   peer.newest = &buffer;
   return true;
@@ -350,21 +406,26 @@ void OfiFabric::drain(Peer& peer) {
 
 void OfiFabric::flush() {
   report_broken();
+  flush_out();
+}
+
+void OfiFabric::flush_out() {
   for (const std::uint64_t key : merged_) operands_.erase(key);
   merged_.clear();
   std::size_t kept = 0;
   for (const NodeId to : touched_) {
     Peer& peer = peers_[to];
+    confirm_frames(peer);
     if (peer.line) issue_line(peer);
     issue_run(peer);
     issue_staged(peer, to);
     drain(peer);
-    peer.touched = !peer.queue.empty();
+    peer.touched = peer.present && (!peer.queue.empty() || peer.frames_taken - peer.frames_confirmed >= window_ / 2);
     if (peer.touched) touched_[kept++] = to;
   }
   touched_.resize(kept);
   stalled_.store(kept != 0 || !deaf_.empty(), std::memory_order_seq_cst);
-  holds_.store(current_ != nullptr || !arrived_.empty(), std::memory_order_seq_cst);
+  holds_.store(current_ != nullptr || !arrived_.empty() || !broken_.empty(), std::memory_order_seq_cst);
   if (stalled_ || holds_) wake_sleeper();
 }
 
@@ -375,10 +436,12 @@ void OfiFabric::wake_sleeper() noexcept {
 
 /// All that was issued to the peer up to this one is done with.
 void OfiFabric::release_until(TxBuffer& last) noexcept {
+  if (!last.in_flight) return;  // one after it has said so already
   Peer& peer = peers_[last.peer];
   while (peer.oldest != nullptr) {
     TxBuffer& buffer = *peer.oldest;
     --peer.issued;
+    buffer.in_flight = false;
     peer.oldest = buffer.next;
     if (peer.oldest == nullptr) peer.newest = nullptr;
     TxPool::give_back(buffer);

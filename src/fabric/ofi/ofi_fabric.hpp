@@ -45,7 +45,9 @@ struct OfiSetup {
 /// before.
 ///
 /// See Fabric for threads and invariants. In addition:
-///   4. A frame without this node's cookie is dropped and blamed on nobody.
+///   4. A frame that does not begin with this node's cookie, plus how many frames and notices its sender has sent it
+///      before, is not taken: a stranger's is dropped; one that is ahead shows that something was lost on the way (a
+///      connection that broke and was made again), and its sender is told apart as broken.
 ///   5. Lines are copied when they are handed over: the caller may change them at once. Not so large lines of the home
 ///      memory: their home leaves them as they are until the receiver has answered, as the protocol wants it.
 class OfiFabric final : public Fabric {
@@ -64,7 +66,7 @@ class OfiFabric final : public Fabric {
   void write_slot(NodeId to, std::uint32_t slot, std::span<const std::byte> line, bool one_of_many) override;
   void prefetch_slot(NodeId /*to*/, std::uint32_t /*slot*/, std::uint32_t /*bytes*/) noexcept override {}
   void write_home(NodeId to, std::uint64_t offset, std::span<const std::byte> line) override;
-  [[nodiscard]] const std::byte* read_slot(NodeId from, std::uint32_t slot) override;
+  [[nodiscard]] const std::byte* read_slot(NodeId from, std::uint32_t slot, std::uint32_t bytes) override;
   void flush() override;
   [[nodiscard]] bool poll(wire::Message& message, NodeId& from) override;
   [[nodiscard]] bool maybe_pending() const noexcept override;
@@ -94,7 +96,12 @@ class OfiFabric final : public Fabric {
   struct Peer {
     fi_addr_t handle = FI_ADDR_UNSPEC;
     OfiAddress address;
-    bool present = false;  // reached this way, and not gone
+    bool present = false;                                  // reached this way, and not gone
+    bool failed = false;                                   // cannot be sent to; the node is told of it soon
+    std::uint32_t frames_sent = 0, frames_credited = 0;    // how many of them it has said to have taken
+    std::uint32_t frames_taken = 0, frames_confirmed = 0;  // from it, and how many of them it was told of
+    std::uint32_t sent_count = 0;                          // frames and notices, to this peer
+    std::uint32_t received_count = 0;                      // and from it
     bool met = false;
     bool touched = false;            // sent to since the last flush, or with a queue
     std::uint32_t staged_count = 0;  // messages that are not issued yet:
@@ -126,9 +133,19 @@ class OfiFabric final : public Fabric {
   [[nodiscard]] bool post(Peer& peer, const Outgoing& out);
   void drain(Peer& peer);
   void write(NodeId to, std::uint64_t at, std::span<const std::byte> bytes);
-  [[nodiscard]] Outgoing in_place(NodeId to, std::uint64_t at, std::span<const std::byte> line);
+  [[nodiscard]] bool is_open(NodeId to) const noexcept { return peers_[to].present && !peers_[to].failed; }
+  [[nodiscard]] TxBuffer* take_buffer(NodeId to, TxPool& pool) noexcept;
+  void fail(NodeId peer, int error);
+  [[nodiscard]] bool has_window(const Peer& peer) const noexcept {
+    return peer.frames_sent - peer.frames_credited < window_;
+  }
+  [[nodiscard]] bool inject(Peer& peer, wire::Message& message) noexcept;
+  void confirm_frames(Peer& peer) noexcept;
+  void flush_out();
+  [[nodiscard]] std::optional<Outgoing> in_place(NodeId to, std::uint64_t at, std::span<const std::byte> line);
   [[nodiscard]] bool stays(std::span<const std::byte> line) const noexcept;
-  [[nodiscard]] Outgoing copied(NodeId to, std::uint64_t at, std::span<const std::byte> bytes, TxPool& pool);
+  [[nodiscard]] std::optional<Outgoing> copied(NodeId to, std::uint64_t at, std::span<const std::byte> bytes,
+                                               TxPool& pool);
   void gather(NodeId to, std::uint64_t at, std::span<const std::byte> line);
   void issue_run(Peer& peer);
   void send_operands(NodeId to, const wire::Message& message);
@@ -141,17 +158,21 @@ class OfiFabric final : public Fabric {
   // In.
   void listen(RxBuffer& buffer);
   [[nodiscard]] bool read_queue();
-  [[nodiscard]] bool take_hello(RxBuffer& buffer);
+  void admit(RxBuffer& buffer);
+  void finish(RxBuffer& buffer, NodeId from);
+  void admit_notice(std::uint32_t notice);
+  [[nodiscard]] bool is_next_of(NodeId from, std::uint32_t number);
   void read_error();
   [[nodiscard]] bool take(wire::Message& message, NodeId& from);
-  [[nodiscard]] bool open_frame();
-  void take_operands(const wire::Message& header);
+  void take_operands(const RxBuffer& buffer, const wire::Message& header);
   [[nodiscard]] bool has_operands(const wire::Message& message) const;
 
   Endpoint& endpoint_;
   const NodeId self_;
   const std::uint32_t line_bytes_, largest_line_bytes_, cookie_;
   const std::size_t most_places_;  // that one write may reach
+  const std::uint32_t window_;     // see frame_window
+  const std::uint32_t receives_;
   const std::byte* const cache_;
   const std::span<std::byte> memory_;
   void* const memory_descriptor_;

@@ -20,6 +20,8 @@ using wire::Message;
 
 constexpr std::int64_t kPollEvery_ns = 500;
 constexpr int kStalledWait_ms = 1;
+constexpr std::uint32_t kMostLost = 1 << 16;  // frames that a broken connection can have swallowed
+constexpr int kMostRounds = 8;
 
 std::int64_t now_ns() noexcept {
   return Clock::now().time_since_epoch().count();
@@ -40,6 +42,9 @@ void OfiFabric::listen(RxBuffer& buffer) {
 /// Takes what the provider has. False when it is nothing.
 bool OfiFabric::read_queue() {
   polled_at_ns_.store(now_ns(), std::memory_order_relaxed);
+  if (!deaf_.empty()) {
+    for (RxBuffer* const buffer : std::exchange(deaf_, {})) listen(*buffer);
+  }
   std::array<fi_cq_data_entry, 16> entries;
   const ssize_t count = ::fi_cq_read(endpoint_.cq(), entries.data(), entries.size());
   if (count == -FI_EAVAIL) {
@@ -49,33 +54,21 @@ bool OfiFabric::read_queue() {
   if (count <= 0) return false;
   for (ssize_t i = 0; i < count; ++i) {
     const fi_cq_data_entry& entry = entries[std::size_t(i)];
-    if ((entry.flags & FI_REMOTE_CQ_DATA) != 0) {  // frames carry none
-      arrived_.push_back({nullptr, std::uint32_t(entry.data)});
+    // A write that brings data needs the memory's key. A send that does is a stranger's, and goes the way of frames.
+    if ((entry.flags & FI_REMOTE_CQ_DATA) != 0 && (entry.flags & FI_REMOTE_WRITE) != 0) {
+      admit_notice(std::uint32_t(entry.data));
       continue;
     }
+    if (entry.op_context == nullptr) continue;
     auto* const tracked = static_cast<Tracked*>(entry.op_context);
     if (tracked->outgoing) {
       release_until(static_cast<TxBuffer&>(*tracked));
     } else {
       auto& buffer = static_cast<RxBuffer&>(*tracked);
       buffer.bytes = std::uint32_t(entry.len);
-      if (!take_hello(buffer)) arrived_.push_back({&buffer, 0});
+      admit(buffer);
     }
   }
-  if (!deaf_.empty()) {
-    for (RxBuffer* const buffer : std::exchange(deaf_, {})) listen(*buffer);
-  }
-  return true;
-}
-
-/// Greetings are taken as they come, before what came before them: who still meets its peers works on nothing yet.
-bool OfiFabric::take_hello(RxBuffer& buffer) {
-  Message hello;
-  if (buffer.bytes != sizeof(hello)) return false;
-  std::memcpy(&hello, buffer.data, sizeof(hello));
-  if (hello.kind != Kind::kNone || hello.argument != kHello || hello.sequence != cookie_) return false;
-  if (hello.from < peers_.size()) peers_[hello.from].met = true;
-  listen(buffer);
   return true;
 }
 
@@ -85,77 +78,121 @@ void OfiFabric::read_error() {
   auto* const tracked = static_cast<Tracked*>(error.op_context);
   if (!tracked->outgoing) return listen(static_cast<RxBuffer&>(*tracked));
   auto& buffer = static_cast<TxBuffer&>(*tracked);
-  broken_.emplace_back(buffer.peer, error.err);
+  if (!buffer.in_flight) return;
+  fail(buffer.peer, error.err);
   release_until(buffer);
 }
 
+// ---- who may come in ----
+
+/// Is this the number that the sender's next frame must have? One that is a little ahead is the sender's too: what is
+/// between was lost.
+bool OfiFabric::is_next_of(NodeId from, std::uint32_t number) {
+  if (from >= peers_.size() || !peers_[from].present) return false;
+  Peer& peer = peers_[from];
+  const std::uint32_t ahead = number - (cookie_ + peer.received_count);
+  if (ahead == 0) {
+    ++peer.received_count;
+    return true;
+  }
+  if (ahead < kMostLost && peer.received_count > 0) fail(from, FI_ECONNRESET);
+  return false;
+}
+
+void OfiFabric::admit_notice(std::uint32_t notice) {
+  const auto from = NodeId(notice >> kNoticeSlotBits);
+  if (from >= peers_.size() || !peers_[from].present) return;
+  ++peers_[from].received_count;
+  arrived_.push_back({nullptr, notice});
+}
+
+/// Messages wait for `take`. Greetings and operands are taken at once: who still meets its peers works on nothing yet.
+void OfiFabric::admit(RxBuffer& buffer) {
+  Message header;
+  const bool fits = buffer.bytes >= sizeof(header) && buffer.bytes <= kFrameBytes;
+  if (fits) std::memcpy(&header, buffer.data, sizeof(header));
+  if (!fits || !is_next_of(header.from, header.sequence)) {
+    if (strangers_++ == 0) spdlog::warn("something that is no message of this cluster came to the fabric's endpoint");
+    return listen(buffer);
+  }
+  if (header.kind != Kind::kNone && buffer.bytes % sizeof(Message) == 0) {
+    arrived_.push_back({&buffer, 0});
+    return;
+  }
+  if (header.kind == Kind::kNone && header.argument == kCredit) {
+    Peer& peer = peers_[header.from];
+    const auto credited = std::uint32_t(header.line);
+    if (credited - peer.frames_credited <= peer.frames_sent - peer.frames_credited) peer.frames_credited = credited;
+    if (!peer.queue.empty()) touch(header.from);
+    return listen(buffer);
+  }
+  if (header.kind == Kind::kNone && header.argument == kHello) {
+    peers_[header.from].met = true;
+  } else if (header.kind == Kind::kNone) {
+    take_operands(buffer, header);
+  }
+  finish(buffer, header.from);
+}
+
+/// The frame was taken: the buffer listens for the next, and the sender is told of it in time.
+void OfiFabric::finish(RxBuffer& buffer, NodeId from) {
+  listen(buffer);
+  Peer& peer = peers_[from];
+  if (++peer.frames_taken - peer.frames_confirmed >= window_ / 2) touch(from);
+}
+
+void OfiFabric::take_operands(const RxBuffer& buffer, const Message& header) {
+  const std::uint64_t part = buffer.bytes - sizeof(header);
+  const std::uint64_t end = std::uint64_t(header.slots[0]) * line_bytes_ + header.argument;
+  const bool fits = part > 0 && header.argument >= line_bytes_ && header.argument <= largest_line_bytes_ &&
+                    header.line <= header.argument && part <= header.argument - header.line &&
+                    end <= peers_[header.from].address.cache_bytes;
+  if (!fits) return;
+  std::vector<std::byte>& into = operands_[operand_key(header.from, header.slots[0])];
+  if (header.line == 0) into.clear();
+  if (into.size() != header.line) return;  // what follows will be found missing
+  into.insert(into.end(), buffer.data + sizeof(header), buffer.data + buffer.bytes);
+}
+
+// ---- taking it out ----
+
 bool OfiFabric::poll(Message& message, NodeId& from) {
   if (!broken_.empty()) report_broken();
-  do {
+  // Not for ever: the engine is locked, and strangers may send as fast as we drop.
+  for (int rounds = 0; rounds < kMostRounds; ++rounds) {
     if (take(message, from)) return true;
-  } while (read_queue());
-  return false;
+    if (!read_queue()) return false;
+  }
+  return take(message, from);
 }
 
 bool OfiFabric::take(Message& message, NodeId& from) {
   while (current_ != nullptr || !arrived_.empty()) {
     if (current_ == nullptr) {
-      if (arrived_.front().frame == nullptr) {
-        const std::uint32_t notice = arrived_.front().notice;
-        arrived_.pop_front();
-        from = NodeId(notice >> kNoticeSlotBits);
-        if (from >= peers_.size() || !peers_[from].present) continue;
-        message = upcalls_.answer_in(from, notice & (kNoticeSlots - 1));
+      const Arrived next = arrived_.front();
+      arrived_.pop_front();
+      if (next.frame == nullptr) {
+        from = NodeId(next.notice >> kNoticeSlotBits);
+        if (!peers_[from].present) continue;
+        message = upcalls_.answer_in(from, next.notice & (kNoticeSlots - 1));
         return true;
       }
-      if (!open_frame()) continue;
+      current_ = next.frame;
+      at_ = 0;
     }
     std::memcpy(&message, current_->data + at_, sizeof(Message));
     at_ += sizeof(Message);
-    const bool known = message.sequence == cookie_ && message.from < peers_.size() && peers_[message.from].present;
-    from = message.from;
-    if (at_ == current_->bytes) listen(*std::exchange(current_, nullptr));
-    if (!known) continue;
+    Message first;
+    std::memcpy(&first, current_->data, sizeof(first));
+    from = first.from;  // of all of them: a message that says another is judged for it
+    if (at_ == current_->bytes) finish(*std::exchange(current_, nullptr), from);
+    if (!peers_[from].present) continue;
     // Without what it speaks of it makes no sense, and its sender is told apart by that.
     if (message.kind == Kind::kPutOperated && !has_operands(message)) message.kind = Kind::kNone;
     message.sequence = 0;
     return true;
   }
   return false;
-}
-
-/// The next frame. False when it has no messages: it was operands, or nothing that we know.
-bool OfiFabric::open_frame() {
-  RxBuffer& buffer = *arrived_.front().frame;
-  arrived_.pop_front();
-  Message header;
-  if (buffer.bytes >= sizeof(header)) std::memcpy(&header, buffer.data, sizeof(header));
-  const bool known = buffer.bytes >= sizeof(header) && buffer.bytes <= kFrameBytes && header.sequence == cookie_ &&
-                     header.from < peers_.size() && peers_[header.from].present;
-  if (!known) {
-    if (strangers_++ == 0) spdlog::warn("something that is no message of this cluster came to the fabric's endpoint");
-  } else if (header.kind == Kind::kNone) {
-    current_ = &buffer;
-    take_operands(header);
-    current_ = nullptr;
-  } else if (buffer.bytes % sizeof(Message) == 0) {
-    current_ = &buffer;
-    at_ = 0;
-    return true;
-  }
-  listen(buffer);
-  return false;
-}
-
-void OfiFabric::take_operands(const Message& header) {
-  const std::uint64_t part = current_->bytes - sizeof(header);
-  const bool fits = header.argument >= line_bytes_ && header.argument <= largest_line_bytes_ &&
-                    header.line <= header.argument && part <= header.argument - header.line;
-  if (!fits) return;
-  std::vector<std::byte>& into = operands_[operand_key(header.from, header.slots[0])];
-  if (header.line == 0) into.clear();
-  if (into.size() != header.line) return;  // what follows will be found missing
-  into.insert(into.end(), current_->data + sizeof(header), current_->data + current_->bytes);
 }
 
 bool OfiFabric::has_operands(const Message& message) const {
@@ -168,9 +205,11 @@ bool OfiFabric::has_operands(const Message& message) const {
   return true;
 }
 
-const std::byte* OfiFabric::read_slot(NodeId from, std::uint32_t slot) {
-  merged_.push_back(operand_key(from, slot));
-  return operands_.at(operand_key(from, slot)).data();
+const std::byte* OfiFabric::read_slot(NodeId from, std::uint32_t slot, std::uint32_t bytes) {
+  const auto found = operands_.find(operand_key(from, slot));
+  if (found == operands_.end() || found->second.size() != bytes) return nullptr;
+  merged_.push_back(found->first);
+  return found->second.data();
 }
 
 bool OfiFabric::maybe_pending() const noexcept {

@@ -72,7 +72,7 @@ void ShmFabric::write_home(NodeId to, std::uint64_t offset, std::span<const std:
   base::racy_copy(peers_[to].parts.memory + offset, line.data(), line.size());
 }
 
-const std::byte* ShmFabric::read_slot(NodeId from, std::uint32_t slot) {
+const std::byte* ShmFabric::read_slot(NodeId from, std::uint32_t slot, std::uint32_t /*bytes*/) {
   return peers_[from].parts.cache + std::uint64_t(slot) * line_bytes_;
 }
 

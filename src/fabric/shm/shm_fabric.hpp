@@ -33,7 +33,7 @@ class ShmFabric final : public Fabric {
   void write_slot(NodeId to, std::uint32_t slot, std::span<const std::byte> line, bool one_of_many) override;
   void prefetch_slot(NodeId to, std::uint32_t slot, std::uint32_t bytes) noexcept override;
   void write_home(NodeId to, std::uint64_t offset, std::span<const std::byte> line) override;
-  [[nodiscard]] const std::byte* read_slot(NodeId from, std::uint32_t slot) override;
+  [[nodiscard]] const std::byte* read_slot(NodeId from, std::uint32_t slot, std::uint32_t bytes) override;
   void flush() override;
   [[nodiscard]] bool poll(wire::Message& message, NodeId& from) override;
   [[nodiscard]] bool maybe_pending() const noexcept override;

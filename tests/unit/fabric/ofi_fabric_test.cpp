@@ -42,6 +42,7 @@ struct Side {
     address.memory_at = endpoint.remote_address(segment.cache(), segment.memory());
     address.key = ::fi_mr_key(registered.region.get());
     address.cookie = 0x1000u + id;
+    address.cache_bytes = segment.cache_bytes();
   }
   void start(const OfiAddress& other) {
     OfiSetup setup;
@@ -241,7 +242,8 @@ TEST_F(OfiFabricTest, OperandsGoWithTheirMessage) {
     out().flush();
     const wire::Message got = next();
     ASSERT_EQ(got.kind, Kind::kPutOperated);
-    EXPECT_EQ(std::memcmp(in().read_slot(0, slot), operands.data(), operands.size()), 0);
+    EXPECT_EQ(std::memcmp(in().read_slot(0, slot, std::uint32_t(operands.size())), operands.data(), operands.size()),
+              0);
     in().flush();
   }
 }
@@ -258,6 +260,26 @@ TEST_F(OfiFabricTest, APeerThatDoesNotReadGetsAllOfItLater) {
   EXPECT_GT(out().queued(1), 0u);
   for (std::uint32_t i = 0; i < kLines; ++i) ASSERT_EQ(next().argument, i);
   EXPECT_EQ(out().queued(1), 0u);
+}
+
+TEST_F(OfiFabricTest, ANoticeDoesNotOvertakeFramesThatWaitForAReceive) {
+  const auto line = pattern(kLine, 7);
+  constexpr std::uint64_t kNotes = 600;  // each a frame: more than there are receives
+  for (std::uint64_t i = 0; i < kNotes; ++i) {
+    out().send(1, note(i));
+    out().flush();
+  }
+  out().write_slot(1, 5, line, false);
+  out().send(1, data(5));
+  out().flush();
+  for (std::uint64_t i = 0; i < kNotes; ++i) {
+    const wire::Message got = next();
+    ASSERT_EQ(got.kind, Kind::kAllocate) << i;
+    ASSERT_EQ(got.argument, i);
+  }
+  EXPECT_EQ(next().kind, Kind::kData);
+  EXPECT_TRUE(slot_has(5, line));
+  EXPECT_EQ(side[1]->broken, "");
 }
 
 TEST_F(OfiFabricTest, SleepsUntilSomethingComesOrItIsWoken) {
@@ -302,6 +324,50 @@ TEST_F(OfiFabricTest, TellsOfAPeerThatIsGone) {
     std::this_thread::sleep_for(1ms);
   }
   EXPECT_FALSE(side[0]->broken.empty());
+}
+
+TEST_F(OfiFabricTest, StrangersAreNotHeardAndDoNotMakeItDeaf) {
+  Endpoint far(choice());
+  const fi_addr_t victim = far.insert_peer(side[1]->address.name);
+  wire::Message forged = note(666);
+  int sent = 0;
+  for (int tries = 0; sent < 600 && tries < 100'000; ++tries) {
+    forged.sequence = std::uint32_t(tries * 7919);
+    const bool with_data = tries % 2 == 0;  // a forged notice from node 0 for slot 3
+    const ssize_t result = with_data ? ::fi_injectdata(far.ep(), &forged, sizeof(forged), 3, victim)
+                                     : ::fi_inject(far.ep(), &forged, sizeof(forged), victim);
+    sent += result == 0;
+    fi_cq_data_entry entry;
+    (void)::fi_cq_read(far.cq(), &entry, 1);
+    wire::Message message;
+    NodeId from = 0;
+    EXPECT_FALSE(in().poll(message, from)) << wire::to_string(message);
+  }
+  EXPECT_EQ(sent, 600);
+  for (std::uint64_t i = 0; i < 300; ++i) out().send(1, note(i));
+  out().flush();
+  for (std::uint64_t i = 0; i < 300; ++i) ASSERT_EQ(next().argument, i);
+  EXPECT_EQ(side[1]->notices, 0);
+  EXPECT_EQ(side[1]->broken, "");
+}
+
+TEST_F(OfiFabricTest, ASenderWhoseFrameWasLostIsBroken) {
+  out().send(1, note(1));
+  out().flush();
+  EXPECT_EQ(next().argument, 1u);
+  // As if a connection had broken with two frames in it and was made again: the sender's next has a later number.
+  wire::Message late = note(2);
+  late.sequence = side[1]->address.cookie + 4;
+  const fi_addr_t peer = side[0]->endpoint.insert_peer(side[1]->address.name);
+  ASSERT_EQ(::fi_inject(side[0]->endpoint.ep(), &late, sizeof(late), peer), 0);
+  wire::Message message;
+  NodeId from = 0;
+  const auto end = Clock::now() + 10s;
+  while (side[1]->broken.empty() && Clock::now() < end) {
+    EXPECT_FALSE(in().poll(message, from));
+    in().flush();
+  }
+  EXPECT_FALSE(side[1]->broken.empty());
 }
 
 TEST(OfiEndpoint, SaysWhatIsMissing) {
