@@ -190,7 +190,9 @@ void NodeTransport::choose_way(const std::vector<std::vector<OfiAddress>>& offer
     throw Error(fmt::format("node {} is on another host, and --transport {} does not reach it; give tcp, verbs or auto",
                             node, wanted_));
   }
-  if (ways_.empty()) {
+  if (far == 0) {  // which all nodes find, for all are here
+    ways_.clear();
+    bell_.reset();
     description_ = "shm (all nodes on this host)";
     return;
   }

@@ -24,6 +24,13 @@ class Hosts(unittest.TestCase):
                 self.assertIn("transport tcp;ofi_rxm on eth0 (chosen: all nodes have it)", said[k])
                 self.assertEqual(f"shm to {near} on this host" in said[k], near > 0, said[k])
 
+    def test_nodes_that_turn_out_to_be_on_one_host_use_nothing_but_shared_memory(self):
+        with HostLab(1) as lab:
+            master, nodes = lab.start_cluster([SCENARIO, "work"], [0, 0])
+            self.ends(lab, nodes + [master], [0] * 3)
+            for node in nodes:
+                self.assertIn("transport shm (all nodes on this host)", lab.output(node))
+
     def test_a_node_that_is_killed_is_named_to_those_who_wait_for_it(self):
         with HostLab(3) as lab:
             _, nodes = lab.start_cluster([SCENARIO, "killed", "lock"], [0, 1, 2])
