@@ -33,7 +33,8 @@ class End {
         segment_(memory::Segment::create(options, membership_->count())),
         transport_(runtime::make_transport(options)) {
     segment_.populate_cache();
-    (void)transport_->connect(segment_, *membership_, {[](NodeId, const std::string&) {}, [] {}});
+    (void)transport_->connect(segment_, *membership_,
+                              {[](NodeId, const std::string&) {}, [] {}, [](cluster::Standing, const std::string&) {}});
     fabric::Upcalls upcalls;
     upcalls.answer_in = [](NodeId from, std::uint32_t slot) {
       Message answer;

@@ -18,13 +18,15 @@
 #include <string>
 
 #include "commands.hpp"
+#include "lease_option.hpp"
 
 namespace atoll::tools {
 namespace {
 
 struct MasterArguments {
-  std::string listen, key_file, program = "(nodes started by others)";
+  std::string listen, key_file, state_file, program = "(nodes started by others)";
   unsigned nodes = 0;
+  double lease = double(cluster::kDefaultLease_ms) / 1000, grace = double(cluster::kDefaultMasterGrace_ms) / 1000;
 };
 
 /// SIGINT, SIGTERM and SIGHUP as a descriptor. To be made before any thread, which would take them.
@@ -94,10 +96,15 @@ int serve(const MasterArguments& arguments) {
   cluster::MasterConfig config{NodeId(arguments.nodes), arguments.program};
   config.listen = cluster::parse_tcp_address(arguments.listen, "--listen");
   config.key = find_key(arguments.key_file);
+  config.lease = lease_of(arguments.lease);
+  config.grace = std::chrono::milliseconds(std::int64_t(arguments.grace * 1000));
+  if (!arguments.state_file.empty()) config.state_file = arguments.state_file;
+  config.returns = true;
   cluster::Master master(std::move(config));
   announce(master, arguments);
   if (const int signal = wait_for_end(master, signals); signal != 0) {
-    fmt::print(stderr, "atoll: ended by SIG{}; nodes that still run have lost their master\n", ::sigabbrev_np(signal));
+    fmt::print(stderr, "atoll: ended by SIG{}; nodes that still run go on without a master for {} s\n",
+               ::sigabbrev_np(signal), arguments.grace);
     return 128 + signal;
   }
   const cluster::Master::Outcome outcome = master.outcome();
@@ -131,12 +138,23 @@ void add_master(CLI::App& app) {
       ->check(CLI::Range(1u, unsigned(cluster::kMaxNodes)));
   master->add_option("--key-file", arguments->key_file, "The cluster key; without, ATOLL_KEY_FILE or ATOLL_KEY")
       ->type_name("FILE");
+  master
+      ->add_option("--state", arguments->state_file,
+                   "Where it keeps who is in, for the master that is started after it; without, that one needs all "
+                   "nodes of the cluster")
+      ->type_name("FILE");
+  add_lease_option(*master, arguments->lease);
+  master->add_option("--grace", arguments->grace, "So long nodes work on when the master has ended")
+      ->type_name("SECONDS")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 86400.0));
   master->add_option("--program", arguments->program, "What `atoll status` shows as the program")
       ->type_name("TEXT")
       ->capture_default_str();
   master->footer(
       "It prints where it listens and how nodes join, and runs until the cluster is over: exit code 0 when all nodes\n"
-      "have left, 1 when the start failed or a node died, 128 + signal when a signal ended it.\n\n"
+      "have left, 1 when the start failed or a node died, 128 + signal when a signal ended it. When it is started\n"
+      "again at the same address the nodes come back to it.\n\n"
       "Examples:\n"
       "  atoll key --out ~/cluster.key\n"
       "  atoll master --listen 10.0.0.1:7470 --nodes 3 --key-file ~/cluster.key\n"

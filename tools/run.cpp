@@ -14,6 +14,7 @@
 #include "cluster/control.hpp"
 #include "cluster/launcher.hpp"
 #include "commands.hpp"
+#include "lease_option.hpp"
 
 namespace atoll::tools {
 namespace {
@@ -23,7 +24,7 @@ struct RunArguments {
   std::string memory = "256M", cache = "64M", line = "512", consistency = "pso", read_in_place = "on",
               write_at_home = "on", transport = "auto", address;
   bool keep_going = false, no_prefix = false;
-  double grace = 3.0;
+  double grace = 3.0, lease = double(cluster::kDefaultLease_ms) / 1000;
   std::string hosts, ssh = "ssh -o BatchMode=yes", atoll, listen, key_file;
 };
 
@@ -125,6 +126,7 @@ cluster::LaunchSpec make_spec(const RunArguments& arguments, std::vector<std::st
   spec.options.address = arguments.address;
   spec.prefix_output = !arguments.no_prefix;
   spec.keep_going = arguments.keep_going;
+  spec.lease = lease_of(arguments.lease);
   spec.grace = std::chrono::milliseconds(std::int64_t(arguments.grace * 1000));
   if (spec.options.cache_bytes < 64ull * spec.options.line_bytes) {
     throw CLI::ValidationError(
@@ -210,6 +212,7 @@ void add_run(CLI::App& app, const std::vector<std::string>& program) {
       ->type_name("SECONDS")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 86400.0));
+  add_lease_option(*run, arguments->lease);
   run->add_flag("--no-prefix", arguments->no_prefix, "Do not put [node] before the lines of the program's output");
   add_host_options(*run, *arguments);
   run->prefix_command();

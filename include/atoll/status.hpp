@@ -34,6 +34,7 @@ enum class Errc : std::uint8_t {
   kClusterDown,      // the cluster is being taken down
   kNotFound,         // no such name
   kAlreadyExists,    // the name is taken
+  kFenced,           // this node was declared out: the others went on without it
 };
 
 [[nodiscard]] const char* to_string(Errc code) noexcept;

@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/boot_clock.hpp"
+
 namespace atoll::base {
 namespace {
 
@@ -28,6 +30,7 @@ class RealThread final : public Host::Thread {
 class RealHost final : public Host {
  public:
   [[nodiscard]] Clock::time_point now() const noexcept override { return Clock::now(); }
+  [[nodiscard]] std::int64_t coarse_ns() const noexcept override { return base::coarse_ns(); }
   void relax() noexcept override { cpu_relax(); }
   void yield() noexcept override { ::sched_yield(); }
   void sleep_for(std::chrono::microseconds time) noexcept override { std::this_thread::sleep_for(time); }

@@ -25,6 +25,10 @@ class Host {
 
   virtual ~Host() = default;
   [[nodiscard]] virtual Clock::time_point now() const noexcept = 0;
+  /// The same in nanoseconds, cheap to ask, and up to a tick of the system late: the clock of Membership::act_until.
+  [[nodiscard]] virtual std::int64_t coarse_ns() const noexcept {
+    return std::chrono::nanoseconds(now().time_since_epoch()).count();
+  }
   /// Between two looks at something that will be there in a moment.
   virtual void relax() noexcept = 0;
   /// The same, when others may want the processor.

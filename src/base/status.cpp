@@ -24,6 +24,7 @@ const char* to_string(Errc code) noexcept {
     case Errc::kClusterDown: return "cluster down";
     case Errc::kNotFound: return "not found";
     case Errc::kAlreadyExists: return "already exists";
+    case Errc::kFenced: return "fenced";
   }
   return "unknown error";
 }

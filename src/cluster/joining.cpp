@@ -8,16 +8,22 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/boot_clock.hpp"
 #include "base/log.hpp"
 #include "cluster/door.hpp"
-#include "cluster/key.hpp"
+#include "cluster/lease_frames.hpp"
 #include "cluster/master_membership.hpp"
-#include "cluster/tcp.hpp"
 
 namespace atoll::cluster {
 namespace {
 
-constexpr std::uint64_t kMaxHeartbeat_ms = 3'600'000;
+constexpr std::uint64_t kMaxLease_ms = kNoLease_ms;
+
+std::uint32_t make_incarnation() {
+  std::uint32_t number = 0;
+  while (number == 0) fill_random({reinterpret_cast<std::uint8_t*>(&number), sizeof(number)});
+  return number;
+}
 
 }  // namespace
 
@@ -28,56 +34,78 @@ void describe_self(Peer& self, const memory::Segment& segment) {
   self.line_bytes = segment.layout().line_bytes;
 }
 
-/// Throws Error.
-Connection connect_master(const std::string& master, Clock::time_point deadline) {
-  if (!is_tcp_address(master)) return Connection(connect_abstract(master, deadline));
-  const TcpAddress address = parse_tcp_address(master, "ATOLL_MASTER");
-  if (address.port == 0) throw Error(fmt::format("ATOLL_MASTER=\"{}\": nobody can listen at port 0", master));
-  const std::optional<Key> key = Key::from_environment();
-  if (!key) {
+MasterPlace find_master(const std::string& name) {
+  MasterPlace place{name, std::nullopt, std::nullopt};
+  if (!is_tcp_address(name)) return place;
+  place.tcp = parse_tcp_address(name, "ATOLL_MASTER");
+  if (place.tcp->port == 0) throw Error(fmt::format("ATOLL_MASTER=\"{}\": nobody can listen at port 0", name));
+  place.key = Key::from_environment();
+  if (!place.key) {
     throw Error(
         fmt::format("ATOLL_MASTER=\"{}\" wants the cluster key: set ATOLL_KEY_FILE to the file that `atoll key "
                     "--out FILE` made, or ATOLL_KEY to the key",
-                    master));
+                    name));
   }
-  return connect_trusted(address, *key, deadline);
+  return place;
 }
 
-MasterMembership::MasterMembership(const Options& options, Connection master, NodeId id, NodeId count)
-    : id_(id),
+Connection connect_master(const MasterPlace& place, Clock::time_point deadline) {
+  if (!place.tcp) return Connection(connect_abstract(place.name, deadline));
+  return connect_trusted(*place.tcp, *place.key, deadline);
+}
+
+MasterMembership::MasterMembership(const Options& options, MasterPlace place, NodeId id, NodeId count)
+    : place_(std::move(place)),
+      id_(id),
       count_(count),
+      incarnation_(make_incarnation()),
+      memory_bytes_(options.memory_bytes),
+      cache_bytes_(options.cache_bytes),
+      line_bytes_(options.line_bytes),
       join_timeout_(bounded_timeout(options.join_timeout)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      connection_(std::move(master)) {
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!wake_.valid()) throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
+  const auto deadline = Clock::now() + join_timeout_;
   const base::MutexLock lock(mutex_);
-  poll_fd_ = connection_.fd();
-  connection_.send({{"op", "join"},
-                    {"node", id_},
-                    {"pid", ::getpid()},
-                    {"memory", options.memory_bytes},
-                    {"cache", options.cache_bytes},
-                    {"line", options.line_bytes},
-                    {"version", kProtocolVersion}});
-  const Frame frame = await_start(Clock::now() + join_timeout_, "joined");
+  connection_.emplace(connect_master(place_, deadline));
+  connection_->send({{"op", "join"},
+                     {"node", id_},
+                     {"incarnation", incarnation_},
+                     {"pid", ::getpid()},
+                     {"memory", memory_bytes_},
+                     {"cache", cache_bytes_},
+                     {"line", line_bytes_},
+                     {"version", kProtocolVersion}});
+  take_joined(await_start(deadline, "joined"));
+}
+
+void MasterMembership::take_joined(const Frame& frame) {
   Fields fields(frame.body);
   const std::uint64_t nodes = fields.number("nodes");
-  heartbeat_ = std::chrono::milliseconds(fields.number("heartbeat_ms", kMaxHeartbeat_ms));
-  const auto doors = frame.body.find("doors");
-  uses_doors_ = doors != frame.body.end() && doors->is_boolean() && doors->get<bool>();
+  term_ = fields.number("term");
+  const std::uint64_t lease_ms = fields.number("lease_ms", kMaxLease_ms);
+  const std::uint64_t grace_ms = fields.number("grace_ms", kMaxLease_ms);
+  const auto flag = [&](const char* key) {
+    const auto at = frame.body.find(key);
+    return at != frame.body.end() && at->is_boolean() && at->get<bool>();
+  };
+  uses_doors_ = flag("doors");
+  master_returns_ = flag("returns");
   if (uses_doors_) local_address_ = fields.text("listens", kMaxHostNameBytes);
   if (!fields.ok()) throw Error("the master's answer makes no sense: " + fields.why());
+  if (lease_ms < kShortestLease_ms) throw Error(fmt::format("the master gives leases of {} ms", lease_ms));
   find_local_address();
   if (nodes != count_) {
     throw Error(fmt::format("this node was started as one of {}, but the master has {} nodes", count_, nodes));
   }
+  keeper_.emplace(id_, incarnation_, LeaseTimes::of_ms(std::int64_t(lease_ms), std::int64_t(grace_ms)));
 }
 
 /// Who came over TCP knows by which of its addresses; who came by the master's own socket is on the master's host.
 void MasterMembership::find_local_address() {
   sockaddr_storage address{};
   socklen_t bytes = sizeof(address);
-  const bool known = ::getsockname(poll_fd_, reinterpret_cast<sockaddr*>(&address), &bytes) == 0;
+  const bool known = ::getsockname(connection_->fd(), reinterpret_cast<sockaddr*>(&address), &bytes) == 0;
   if (known && (address.ss_family == AF_INET || address.ss_family == AF_INET6)) {
     local_address_ = address_of(address).host;
   } else if (!uses_doors_) {
@@ -93,26 +121,27 @@ MasterMembership::~MasterMembership() {
     stopping_ = true;
   }
   wake();
+  changed_.notify_all();
   if (reader_.joinable()) reader_.join();
-}
-
-void MasterMembership::wake() noexcept {
-  const std::uint64_t one = 1;
-  (void)!::write(wake_.get(), &one, sizeof(one));  // full means that it rings already
+  if (finder_.joinable()) finder_.join();
 }
 
 /// The next frame while the cluster starts: `what`, or "peers". Throws Error for anything else.
 Frame MasterMembership::await_start(Clock::time_point deadline, const char* what) {
   Frame frame;
-  const Status status = await_frame(connection_, frame, deadline);
+  const Status status = await_frame(*connection_, frame, deadline);
   if (status.code() == Errc::kDeadline) {
     throw Error(fmt::format("not all {} nodes joined within {:.1f} s; `atoll status` shows which did", count_,
                             double(join_timeout_.count()) / 1000),
                 Errc::kDeadline);
   }
-  if (!status.ok()) throw Error("the master was lost while joining: " + connection_.why(), Errc::kClusterDown);
+  if (!status.ok()) throw Error("the master was lost while joining: " + connection_->why(), Errc::kClusterDown);
+  if (frame.op() != what && frame.op() != "peers") fail_to_start(frame);
+  return frame;
+}
+
+void MasterMembership::fail_to_start(const Frame& frame) const {
   const std::string& op = frame.op();
-  if (op == what || op == "peers") return frame;
   if (op != "refused" && op != "start_failed") {
     throw Error(fmt::format("the master sent \"{}\" to a node that joins", clipped(op, 32)));
   }
@@ -145,26 +174,21 @@ std::vector<Peer> MasterMembership::exchange(const Offer& offer, Events events) 
   {
     const base::MutexLock lock(mutex_);
     if (exchanged_) throw Error("a node exchanges its segment once");
-    connection_.send(std::move(body), std::move(fds));
+    connection_->send(std::move(body), std::move(fds));
     roster = await_roster(deadline);
     if (uses_doors_) {
       open_doors(roster, deadline);
-      connection_.send({{"op", "ready"}});
-      take_epoch(await_start(deadline, "go"));  // our own door stays open until everybody is ready
+      connection_->send({{"op", "ready"}});
+      (void)await_start(deadline, "go");  // our own door stays open until everybody is ready
     }
+    await_lease(deadline);
     exchanged_ = true;
   }
   describe_self(roster.peers[id_], own);
-  if (heartbeat_.count() > 0) own_ = std::move(own);
+  if (uses_doors_) own_ = std::move(own);
   events_ = std::move(events);
   reader_ = std::thread([this] { read_loop(); });
   return std::move(roster.peers);
-}
-
-void MasterMembership::take_epoch(const Frame& frame) {
-  Fields fields(frame.body);
-  epoch_ = std::uint32_t(fields.number("epoch", UINT32_MAX));
-  if (!fields.ok()) throw Error("the master's roster makes no sense: " + fields.why());
 }
 
 MasterMembership::Roster MasterMembership::await_roster(Clock::time_point deadline) {
@@ -177,13 +201,29 @@ MasterMembership::Roster MasterMembership::await_roster(Clock::time_point deadli
       take_peers(frame, roster);
       continue;
     }
-    take_epoch(frame);
     break;
   }
   for (std::size_t k = 0; k < count_; ++k) {
     if (!roster.named[k]) throw Error(fmt::format("the roster lacks node {}", k));
   }
   return roster;
+}
+
+/// A node may touch memory when the master has said so, and the master says so when all others know of this one.
+void MasterMembership::await_lease(Clock::time_point deadline) {
+  if (!keeper_->connected(term_, base::boot_ns())) throw Error("a node that joins obeys no master yet");
+  while (keeper_->lease().state() == LeaseState::kJoining) {
+    send_report();
+    const auto until = std::chrono::nanoseconds(std::max<LeaseTime>(keeper_->next_look() - base::boot_ns(), 0));
+    Frame frame;
+    const Status status = await_frame(*connection_, frame, std::min(deadline, Clock::now() + until));
+    if (status.code() == Errc::kDeadline && Clock::now() < deadline) continue;
+    if (!status.ok()) throw Error("the master was lost while joining: " + connection_->why(), status.code());
+    if (frame.op() != "answer" && frame.op() != "death") fail_to_start(frame);
+    if (const std::string why = on_frame(frame); !why.empty()) throw Error("the master makes no sense: " + why);
+  }
+  show_right();
+  if (keeper_->fenced()) throw Error("this node was declared out while it joined", Errc::kFenced);
 }
 
 void MasterMembership::take_peers(Frame& frame, Roster& roster) const {

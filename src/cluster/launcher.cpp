@@ -174,6 +174,7 @@ int Launcher::run() {
 
 MasterConfig Launcher::master_config(const LaunchSpec& spec) {
   MasterConfig config{spec.nodes, fmt::format("{}", fmt::join(spec.argv, " "))};
+  config.lease = spec.lease;
   if (spec.remote) {
     config.listen = spec.remote->listen;
     config.key = spec.remote->key;

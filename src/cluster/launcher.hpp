@@ -11,6 +11,7 @@
 #include "atoll/options.hpp"
 #include "atoll/status.hpp"
 #include "cluster/agent.hpp"
+#include "cluster/lease.hpp"
 
 namespace atoll::cluster {
 
@@ -21,6 +22,7 @@ struct LaunchSpec {
   bool prefix_output = true;              // "[k] " before every line; else the nodes write to our stdout and stderr
   bool keep_going = false;                // the death of one does not end the others
   std::chrono::milliseconds grace{3000};  // from the first death to SIGTERM for the others
+  std::chrono::milliseconds lease{kDefaultLease_ms};  // after so long a node that is hung or cut off is out
   /// From a signal that is passed on to SIGKILL for who still runs; none: the nodes may take as long as they want.
   std::optional<std::chrono::milliseconds> stop_within;
   std::map<std::string, std::string> environment;  // added for every node; may override what comes from `options`

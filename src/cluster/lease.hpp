@@ -3,6 +3,7 @@
 // docs/membership.md argues every rule; tests/unit/cluster/lease_explorer_test.cpp breaks each and sees it go wrong.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -24,6 +25,13 @@ inline constexpr LeaseTime kLongAgo = std::numeric_limits<LeaseTime>::min();
 using Term = std::uint64_t;
 inline constexpr Term kNoTerm = 0;
 
+inline constexpr std::int64_t kDefaultLease_ms = 5'000;
+inline constexpr std::int64_t kDefaultMasterGrace_ms = 30'000;
+inline constexpr std::int64_t kShortestLease_ms =
+    500;  // of its margin 15 ms are left beside a tick of the coarse clock
+inline constexpr std::int64_t kNoLease_ms = 315'360'000'000;  // ten years: nobody is declared out for silence
+inline constexpr std::int64_t kLongestReport_ms = 1'000;      // reports bring counters too
+
 /// How long things last. The node's times are shorter than the master's: two clocks that each run up to 1 % wrong
 /// drift apart by 2 %, and what is left of the margin is there for the time between a check and what it allows.
 struct LeaseTimes {
@@ -39,13 +47,14 @@ struct LeaseTimes {
   [[nodiscard]] static constexpr LeaseTimes of_ms(std::int64_t lease_ms, std::int64_t grace_ms) noexcept {
     constexpr LeaseTime kMs = 1'000'000;
     const LeaseTime lease = lease_ms * kMs, orphan = (lease_ms + grace_ms) * kMs;
-    return {lease, orphan,   lease - lease * kMarginPercent / 100, orphan - orphan * kMarginPercent / 100,
-            lease, lease / 5};
+    return {lease,
+            orphan,
+            lease / 100 * (100 - kMarginPercent),
+            orphan / 100 * (100 - kMarginPercent),
+            lease,
+            std::min(lease / 5, kLongestReport_ms * kMs)};
   }
 };
-inline constexpr std::int64_t kDefaultLeaseMs = 5'000;
-inline constexpr std::int64_t kDefaultMasterGraceMs = 30'000;
-
 /// Who is in. Only an established master makes one; numbers grow by one and are never used twice.
 struct Epoch {
   std::uint32_t number = 0;                 // 0: there is none yet

@@ -11,6 +11,7 @@
 #include <ctime>
 #include <span>
 
+#include "base/boot_clock.hpp"
 #include "base/check.hpp"
 #include "base/log.hpp"
 
@@ -52,7 +53,14 @@ Master::Master(MasterConfig config)
       started_(std::time(nullptr)),
       listener_(listen_abstract(name_)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      over_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      over_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      times_(LeaseTimes::of_ms(config_.lease.count(), config_.grace.count())),
+      record_(config_.state_file ? std::optional<RecordFile>(std::in_place, *config_.state_file, config_.nodes)
+                                 : std::nullopt),
+      lease_(make_term(), config_.nodes, times_, base::boot_ns(), record_ ? record_->found() : std::nullopt) {
+  if (config_.lease.count() < kShortestLease_ms) {
+    throw Error(fmt::format("a lease of {} ms: give {} or more", config_.lease.count(), kShortestLease_ms));
+  }
   if (config_.nodes == 0 || config_.nodes > kMaxNodes) {
     throw Error(fmt::format("a cluster of {} nodes: give 1 to {}", config_.nodes, kMaxNodes));
   }
@@ -78,6 +86,8 @@ Master::~Master() {
   }
   ring(wake_);
   thread_.join();
+  const base::MutexLock lock(mutex_);
+  if (running_ && !all_left_) send_all({{"op", "ending"}}, kNoNode);  // its word counts: nobody need find out
 }
 
 Master::Exit Master::node_exited(NodeId node, const std::string& why) {
@@ -138,6 +148,7 @@ int Master::prepare_poll(std::vector<pollfd>& polls, std::vector<Client*>& polle
     if (member.dies_at) until = std::min(until, *member.dies_at);
   }
   for (const auto& [name, waiter] : waiters_) until = std::min(until, waiter.deadline);
+  if ((running_ || resuming_) && !all_left_) until = std::min(until, next_look_at_leases());
   if (gate_) gate_->prepare(polls, until);  // behind the clients: it alone knows how many it has
   return until == Clock::time_point::max() ? -1 : poll_timeout(until);
 }
@@ -196,6 +207,7 @@ void Master::admit(base::Fd socket, std::string name, int pid, const Seals* seal
   clients_.push_back(std::make_unique<Client>(std::move(socket), std::move(name)));
   Client& client = *clients_.back();
   if (seals != nullptr) client.connection.seal(*seals);
+  client.far = seals != nullptr;
   client.pid = pid;
   client.idle_until = Clock::now() + kIdleLimit;
   // All nodes may knock at the same time, before any of them has said which one it is.
@@ -203,6 +215,7 @@ void Master::admit(base::Fd socket, std::string name, int pid, const Seals* seal
 }
 
 void Master::on_clock() {
+  look_at_leases();
   const auto now = Clock::now();
   for (std::size_t k = 0; k < members_.size(); ++k) {
     Member& member = members_[k];
@@ -251,39 +264,46 @@ void Master::refuse(Client& client, const std::string& why) {
   client.connection.send({{"op", "refused"}, {"why", clipped(why)}});
   client.closing = true;
   client.idle_until = Clock::now() + kClosingLimit;
-  if (client.node != kNoNode) end_member(client.node, clipped(why));
+  turned_away(client, why);
 }
 
 /// For what no correct client sends.
 void Master::drop(Client& client, const std::string& why) {
   spdlog::warn("closed the connection of {}: {}", client.name, why);
   client.gone = true;
-  if (client.node != kNoNode) end_member(client.node, clipped(why));
+  turned_away(client, why);
 }
 
+/// A node that is not heard any more is not stopped by that: once the cluster runs, it is out when its lease is.
+void Master::turned_away(const Client& client, const std::string& why) {
+  if (client.node == kNoNode) return;
+  if (!running_) return end_member(client.node, clipped(why));
+  members_[client.node].why = clipped(why);
+}
+
+/// The end of a socket of this host is the end of a process; that of a TCP connection may be the network's doing.
 void Master::connection_ended(Client& client) {
   client.gone = true;
   if (client.node == kNoNode) return;
   Member& member = members_[client.node];
   if (member.state == State::kDead || all_left_) return;
   member.why = client.connection.why();
-  member.dies_at = Clock::now() + kReasonGrace;
+  if (!client.far || (!running_ && !resuming_)) member.dies_at = Clock::now() + kReasonGrace;
 }
 
+/// The process of a node has ended, for certain; or, until the cluster runs, the node is of no use.
 void Master::end_member(NodeId node, const std::string& why) {
   Member& member = members_[node];
   member.dies_at.reset();
   if (member.state == State::kDead || all_left_) return;
-  const State was = std::exchange(member.state, State::kDead);
-  member.why = clipped(why);
   if (!running_) {
+    const State was = std::exchange(member.state, State::kDead);
+    member.why = clipped(why);
     const char* when = was == State::kStarting ? "exited before it joined" : "ended before all nodes had joined";
     return fail_start(fmt::format("node {} {}: {}", node, when, member.why));
   }
-  ++epoch_;
-  spdlog::info("node {} is dead: {}", node, member.why);
-  send_all({{"op", "death"}, {"node", node}, {"why", member.why}, {"epoch", epoch_}}, node);
-  check_all_left();
+  member.why = clipped(why);
+  declare(lease_.node_ended(node, member.incarnation, base::boot_ns()));
 }
 
 void Master::fail_start(const std::string& why) {
@@ -297,6 +317,7 @@ void Master::check_all_left() {
   const auto done = [](const Member& m) { return m.state == State::kLeft || m.state == State::kDead; };
   if (!running_ || all_left_ || !std::all_of(members_.begin(), members_.end(), done)) return;
   all_left_ = true;
+  if (record_) record_->remove();
   send_all({{"op", "all_left"}}, kNoNode);
 }
 

@@ -20,6 +20,8 @@
 #include "cluster/control.hpp"
 #include "cluster/gate.hpp"
 #include "cluster/key.hpp"
+#include "cluster/lease_master.hpp"
+#include "cluster/record_file.hpp"
 #include "cluster/roots.hpp"
 #include "cluster/tcp.hpp"
 #include "memory/segment.hpp"
@@ -31,10 +33,12 @@ struct MasterConfig {
   std::string program;  // shown by `atoll status`
   /// Where to listen for nodes of other hosts, and what they must have; without, all nodes are on this host.
   std::optional<TcpAddress> listen = std::nullopt;
-  std::optional<Key> key = std::nullopt;  // REQUIRES: there is one when there is an address to listen at
-  /// How often nodes say that they live, and what their counters are. Not asked of nodes when nobody listens at TCP:
-  /// then the master reads the counters in their segments, and the kernel tells of their end.
-  std::chrono::milliseconds heartbeat{1000};
+  std::optional<Key> key = std::nullopt;              // REQUIRES: there is one when there is an address to listen at
+  std::chrono::milliseconds lease{kDefaultLease_ms};  // after so long a silent node is out
+  std::chrono::milliseconds grace{kDefaultMasterGrace_ms};  // so long the cluster works on without a master
+  /// Where it leaves to its successor who is in; without, a successor needs all nodes.
+  std::optional<std::string> state_file = std::nullopt;
+  bool returns = false;  // who ends it may start it again: nodes wait for that
 };
 
 /// Introduces the nodes of a cluster to each other and keeps what they have in common.
@@ -48,10 +52,11 @@ struct MasterConfig {
 /// Invariants:
 ///   1. Nodes learn of each other only when all of them have made their offer; until the cluster runs any loss fails
 ///      the start for everyone, with the reason.
-///   2. A node's state only moves forward: starting, joining, joined, left, dead. One death notice per node.
+///   2. A node's state only moves forward: starting, joining, joined, left, dead. One death notice per node. Once the
+///      cluster runs, dead is who is not in the lease's epoch any more, and nobody else.
 ///   3. A node that said "leave" still serves its memory until all have: its end before that is a death.
 ///   4. Nothing that a client sends takes the master down; a malformed frame costs the client its connection.
-///   5. The thread never blocks but in poll(2).
+///   5. The thread never blocks but in poll(2), and on the disk when an epoch begins.
 ///   6. Who comes by TCP is heard, and told anything, only after it has proven the key (gate.hpp); who comes by the
 ///   unix
 ///      socket must be of the same user, as the kernel says.
@@ -91,15 +96,18 @@ class Master {
   struct Client {
     Client(base::Fd socket, std::string who) noexcept : connection(std::move(socket)), name(std::move(who)) {}
     Connection connection;
-    std::string name;       // for the log
-    NodeId node = kNoNode;  // who it joined as
-    int pid = 0;            // as the kernel says; 0 when it is not of this host
-    bool closing = false;   // sends what is queued, then is closed
-    bool gone = false;      // to be removed by the thread
+    std::string name;               // for the log
+    NodeId node = kNoNode;          // who it joined as
+    std::uint32_t incarnation = 0;  // which process
+    bool far = false;               // it came by TCP: the end of its connection says nothing of its process
+    int pid = 0;                    // as the kernel says; 0 when it is not of this host
+    bool closing = false;           // sends what is queued, then is closed
+    bool gone = false;              // to be removed by the thread
     Clock::time_point idle_until;
   };
   struct Member {
     State state = State::kStarting;
+    std::uint32_t incarnation = 0;
     int pid = 0;
     std::uint64_t memory = 0, cache = 0, line = 0;
     SharedFd fd;
@@ -107,7 +115,7 @@ class Master {
     std::string host;     // the identity of its host: members that have the same are told
     std::string door, token;
     memory::Segment segment;
-    std::optional<Stats> counters;             // of its last heartbeat
+    std::optional<Stats> counters;             // of its last report
     Clock::time_point heard_at{};              // when that came
     std::string why;                           // of its death
     std::optional<Clock::time_point> dies_at;  // its connection ended; a better reason may come until then
@@ -140,11 +148,27 @@ class Master {
   void on_exchange(Client& client, Frame& frame) ATOLL_REQUIRES(mutex_);
   [[nodiscard]] std::string take_segment(Member& member, base::Fd fd) ATOLL_REQUIRES(mutex_);
   void on_ready(Client& client) ATOLL_REQUIRES(mutex_);
-  void on_heartbeat(Client& client, const Frame& frame) ATOLL_REQUIRES(mutex_);
   void on_leave(Client& client) ATOLL_REQUIRES(mutex_);
   void on_publish(Client& client, const Frame& frame) ATOLL_REQUIRES(mutex_);
   void on_lookup(Client& client, const Frame& frame) ATOLL_REQUIRES(mutex_);
   void on_status(Client& client) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] bool speaks_our_version(Client& client, Fields& fields) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] Status publish(const std::string& name, GlobalAddress address) ATOLL_REQUIRES(mutex_);
+
+  // master_leases.cpp
+  [[nodiscard]] Term make_term() const ATOLL_REQUIRES(mutex_);
+  void on_report(Client& client, const Frame& frame) ATOLL_REQUIRES(mutex_);
+  void begin() ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] bool save_record() ATOLL_REQUIRES(mutex_);
+  void tell_epoch(NodeId except) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] std::string reason_of(const Loss& loss) const ATOLL_REQUIRES(mutex_);
+  void declare(const std::vector<Loss>& losses) ATOLL_REQUIRES(mutex_);
+  void look_at_leases() ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] Clock::time_point next_look_at_leases() const ATOLL_REQUIRES(mutex_);
+  void on_return(Client& client, const Frame& frame) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] std::string refusal_to_return(const Client& client, NodeId node, std::uint32_t incarnation) const
+      ATOLL_REQUIRES(mutex_);
+  void on_names(Client& client, const Frame& frame) ATOLL_REQUIRES(mutex_);
 
   // What happens to members.
   [[nodiscard]] bool uses_doors() const noexcept { return config_.listen.has_value(); }
@@ -153,6 +177,7 @@ class Master {
   [[nodiscard]] Json peer_entry(NodeId node, const Member& to) const ATOLL_REQUIRES(mutex_);
   void refuse(Client& client, const std::string& why) ATOLL_REQUIRES(mutex_);
   void drop(Client& client, const std::string& why) ATOLL_REQUIRES(mutex_);
+  void turned_away(const Client& client, const std::string& why) ATOLL_REQUIRES(mutex_);
   void connection_ended(Client& client) ATOLL_REQUIRES(mutex_);
   void end_member(NodeId node, const std::string& why) ATOLL_REQUIRES(mutex_);
   void fail_start(const std::string& why) ATOLL_REQUIRES(mutex_);
@@ -174,7 +199,14 @@ class Master {
   bool all_left_ ATOLL_GUARDED_BY(mutex_) = false;
   std::string failure_ ATOLL_GUARDED_BY(mutex_);                       // why the start failed
   std::optional<Clock::time_point> over_by_ ATOLL_GUARDED_BY(mutex_);  // when nobody is waited for any more
-  std::uint32_t epoch_ ATOLL_GUARDED_BY(mutex_) = 1;
+  const LeaseTimes times_;
+  std::optional<RecordFile> record_ ATOLL_GUARDED_BY(mutex_);
+  LeaseMaster lease_ ATOLL_GUARDED_BY(mutex_);
+  LeaseRecord saved_ ATOLL_GUARDED_BY(mutex_);           // what is on disk
+  std::vector<NodeId> untold_ ATOLL_GUARDED_BY(mutex_);  // dead, but nobody knows yet
+  LeaseTime looked_at_ ATOLL_GUARDED_BY(mutex_) = 0;
+  bool resuming_ ATOLL_GUARDED_BY(mutex_) = false;  // the cluster is older than this master
+  Clock::time_point complain_after_ ATOLL_GUARDED_BY(mutex_){};
   Clock::time_point accept_after_ ATOLL_GUARDED_BY(mutex_){};
   std::vector<Member> members_ ATOLL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Client>> clients_ ATOLL_GUARDED_BY(mutex_);

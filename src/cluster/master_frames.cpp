@@ -56,32 +56,42 @@ void Master::on_frame(Client& client, Frame& frame) {
   client.idle_until = Clock::now() + kIdleLimit;
   if (op == "status") return on_status(client);
   if (op == "join") return on_join(client, frame);
+  if (op == "return") return on_return(client, frame);
   if (client.node == kNoNode) return drop(client, fmt::format("it sent \"{}\" without having joined", clipped(op, 32)));
   if (op == "exchange") return on_exchange(client, frame);
   if (op == "ready") return on_ready(client);
+  if (op == "report") return on_report(client, frame);
+  if (op == "names") return on_names(client, frame);
+  if (op == "leave" && resuming_) return on_leave(client);
   if (!running_) return drop(client, fmt::format("it sent \"{}\" before all had joined", clipped(op, 32)));
   if (op == "publish") return on_publish(client, frame);
   if (op == "lookup") return on_lookup(client, frame);
   if (op == "leave") return on_leave(client);
-  if (op == "heartbeat") return on_heartbeat(client, frame);
   drop(client, fmt::format("it sent \"{}\", which the master does not know", clipped(op, 32)));
+}
+
+bool Master::speaks_our_version(Client& client, Fields& fields) {
+  const std::uint64_t version = fields.number("version");
+  if (!fields.ok() || version == kProtocolVersion) return true;  // what is missing is told by who asked for it
+  refuse(client, fmt::format("it speaks version {} of the protocol, this master version {}; build the program "
+                             "and the atoll command from the same sources",
+                             version, kProtocolVersion));
+  return false;
 }
 
 void Master::on_join(Client& client, const Frame& frame) {
   Fields fields(frame.body);
-  const std::uint64_t version = fields.number("version");
-  if (fields.ok() && version != kProtocolVersion) {
-    return refuse(client, fmt::format("it speaks version {} of the protocol, this master version {}; build the program "
-                                      "and the atoll command from the same sources",
-                                      version, kProtocolVersion));
-  }
+  if (!speaks_our_version(client, fields)) return;
   const std::uint64_t node = fields.number("node");
+  const auto incarnation = std::uint32_t(fields.number("incarnation", UINT32_MAX));
   const std::uint64_t memory = fields.number("memory"), cache = fields.number("cache"), line = fields.number("line");
   const std::uint64_t pid = fields.number("pid", std::numeric_limits<int>::max());
   if (!fields.ok()) return drop(client, "it sent a \"join\" in which " + fields.why());
+  if (incarnation == 0) return drop(client, "it sent a \"join\" in which \"incarnation\" is 0");
   if (const std::string why = refusal(client, node, line); !why.empty()) return refuse(client, why);
   Member& member = members_[node];
   member.state = State::kJoining;
+  member.incarnation = client.incarnation = incarnation;
   member.pid = client.pid != 0 ? client.pid : int(pid);  // where the kernel knows it, its word counts
   member.memory = memory;
   member.cache = cache;
@@ -91,16 +101,23 @@ void Master::on_join(Client& client, const Frame& frame) {
   client.name = fmt::format("node {} ({})", node, client.name);
   client.connection.send({{"op", "joined"},
                           {"nodes", config_.nodes},
-                          {"epoch", epoch_},
+                          {"term", lease_.term()},
+                          {"lease_ms", std::uint64_t(config_.lease.count())},
+                          {"grace_ms", std::uint64_t(config_.grace.count())},
                           {"doors", uses_doors()},
-                          {"listens", config_.listen ? clipped(config_.listen->host, kMaxHostNameBytes) : ""},
-                          {"heartbeat_ms", uses_doors() ? config_.heartbeat.count() : 0}});
+                          {"returns", config_.returns},
+                          {"listens", config_.listen ? clipped(config_.listen->host, kMaxHostNameBytes) : ""}});
 }
 
 /// Why this join cannot be had; empty when it can.
 std::string Master::refusal(const Client& client, std::uint64_t node, std::uint64_t line) {
   if (client.node != kNoNode) return fmt::format("it has joined already, as node {}", client.node);
   if (!failure_.empty()) return failure_;
+  if (resuming_) return "this master has the nodes of a cluster that ran before it; a new one needs a new master";
+  if (lease_.memory().record) {
+    return fmt::format("this master waits for the nodes of a cluster that ran before it; if that is over, remove {}",
+                       record_->path());
+  }
   if (node >= config_.nodes) {
     return fmt::format("there is no node {}: the cluster has {} (0 to {})", node, config_.nodes, config_.nodes - 1);
   }
@@ -136,9 +153,7 @@ void Master::on_exchange(Client& client, Frame& frame) {
   }
   if (const std::string why = take_segment(member, std::move(frame.fds[0])); !why.empty()) return refuse(client, why);
   member.state = State::kJoined;
-  if (!all_are(State::kJoined)) return;
-  running_ = true;
-  send_rosters();
+  if (all_are(State::kJoined)) send_rosters();
 }
 
 /// Why the segment cannot be used; empty when it is the member's from here on.
@@ -193,7 +208,7 @@ void Master::send_rosters() {
       if (peers.size() == kPeersInFrame) send();
     }
     if (!peers.empty()) send();
-    members_[to].client->connection.send({{"op", "roster"}, {"nodes", config_.nodes}, {"epoch", epoch_}});
+    members_[to].client->connection.send({{"op", "roster"}, {"nodes", config_.nodes}});
   }
   for (Member& member : members_) member.fd.reset();  // what is still to be sent keeps them
 }
@@ -206,19 +221,7 @@ void Master::on_ready(Client& client) {
                           });
   if (member.state != State::kOffered || !introduced) return drop(client, "it sent \"ready\" too early, or twice");
   member.state = State::kJoined;
-  if (!all_are(State::kJoined)) return;
-  running_ = true;
-  send_all({{"op", "go"}, {"epoch", epoch_}}, kNoNode);
-}
-
-/// Where a node's life is heard of: what depends on it (a lease, one day) is renewed here.
-void Master::on_heartbeat(Client& client, const Frame& frame) {
-  Member& member = members_[client.node];
-  member.heard_at = Clock::now();
-  if (!frame.body.contains("counters")) return;
-  const auto counters = counters_from_json(frame.body.at("counters"));
-  if (!counters) return drop(client, "it sent a \"heartbeat\" whose counters make no sense");
-  member.counters = counters;
+  if (all_are(State::kJoined)) send_all({{"op", "go"}}, kNoNode);
 }
 
 void Master::on_leave(Client& client) {
@@ -233,14 +236,19 @@ void Master::on_publish(Client& client, const Frame& frame) {
   const std::string name = fields.text("name", kMaxRootNameBytes);
   const GlobalAddress address(fields.number("address"));
   if (!fields.ok()) return drop(client, "it sent a \"publish\" in which " + fields.why());
+  client.connection.send(reply(id, publish(name, address).code()));
+}
+
+/// And tells those who wait for it.
+Status Master::publish(const std::string& name, GlobalAddress address) {
   const Status status = roots_.publish(name, address);
-  client.connection.send(reply(id, status.code()));
-  if (!status.ok()) return;
+  if (!status.ok()) return status;
   const auto [first, last] = waiters_.equal_range(name);
   for (auto at = first; at != last; ++at) {
     at->second.client->connection.send(found_reply(at->second.id, address));
   }
   waiters_.erase(first, last);
+  return status;
 }
 
 void Master::on_lookup(Client& client, const Frame& frame) {
@@ -269,7 +277,7 @@ void Master::on_status(Client& client) {
                           {"program", clipped(config_.program, kMaxProgramBytes)},
                           {"pid", ::getpid()},
                           {"started", started_},
-                          {"epoch", epoch_},
+                          {"epoch", lease_.epoch().number},
                           {"nodes", config_.nodes}});
   for (std::size_t k = 0; k < members_.size(); ++k) client.connection.send(describe(NodeId(k)));
 }

@@ -2,14 +2,14 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
+#include "base/boot_clock.hpp"
 #include "base/log.hpp"
-#include "cluster/roots.hpp"
+#include "cluster/lease_frames.hpp"
 #include "cluster/stats_json.hpp"
 
 namespace atoll::cluster {
@@ -19,6 +19,7 @@ using namespace std::chrono_literals;
 
 // How much longer than asked a node waits for the master's answer, before it takes the master for stuck.
 constexpr auto kReplySlack = 10s;
+constexpr int kStallRetry_ms = 10;
 
 }  // namespace
 
@@ -28,25 +29,40 @@ Result<GlobalAddress> MasterMembership::request(Json body, std::chrono::millisec
   const auto deadline = Clock::now() + timeout + kReplySlack;
   const base::MutexLock lock(mutex_);
   if (!exchanged_) return {Errc::kClusterDown, "this node has not joined yet"};
-  if (lost_) return membership_status(Errc::kClusterDown);
   const std::uint64_t id = next_request_++;
   body["id"] = id;
-  requests_.emplace(id, std::nullopt);
-  connection_.send(std::move(body));  // a failure is found, and told, by the reader
-  if (connection_.wants_write() || !connection_.why().empty()) wake();
-  while (!requests_.at(id) && !lost_ && Clock::now() < deadline) (void)changed_.wait_until(mutex_, deadline);
-  const std::optional<Answer> answer = requests_.at(id);
-  requests_.erase(id);
-  if (!answer)
-    return lost_ ? membership_status(Errc::kClusterDown) : Status{Errc::kDeadline, "the master does not answer"};
-  if (answer->code != Errc::kOk) return membership_status(answer->code);
-  return answer->address;
+  Request& request = requests_[id];
+  request.body = std::move(body);
+  if (connection_) {
+    connection_->send(request.body);  // a failure is found, and told, by the reader
+    if (connection_->wants_write() || !connection_->why().empty()) wake();
+  }
+  while (!request.answered && why_unanswered().ok() && Clock::now() < deadline) {
+    (void)changed_.wait_until(mutex_, deadline);
+  }
+  const Request done = std::move(requests_.extract(id).mapped());
+  if (!done.answered) {
+    const Status why = why_unanswered();
+    return why.ok() ? Status{Errc::kDeadline, "the master does not answer"} : why;
+  }
+  if (done.code != Errc::kOk) return membership_status(done.code);
+  return done.address;
+}
+
+/// Why no answer will come; ok when one may.
+Status MasterMembership::why_unanswered() const noexcept {
+  if (keeper_->fenced()) return membership_status(Errc::kFenced);
+  return lost_ ? membership_status(Errc::kClusterDown) : Status();
 }
 
 Status MasterMembership::publish(std::string_view name, GlobalAddress address) {
   if (const Status status = check_root_name(name); !status.ok()) return status;
   if (!address) return membership_status(Errc::kNullAddress);
-  return request({{"op", "publish"}, {"name", name}, {"address", address.bits()}}, 0ms).status();
+  const Status status = request({{"op", "publish"}, {"name", name}, {"address", address.bits()}}, 0ms).status();
+  if (!status.ok()) return status;
+  const base::MutexLock lock(mutex_);
+  (void)names_.publish(name, address);  // for a master that has forgotten it
+  return status;
 }
 
 Result<GlobalAddress> MasterMembership::lookup(std::string_view name, std::chrono::milliseconds timeout) {
@@ -54,121 +70,192 @@ Result<GlobalAddress> MasterMembership::lookup(std::string_view name, std::chron
   timeout = bounded_timeout(timeout);
   const auto wait_ms = std::uint64_t(timeout.count());
   const auto found = request({{"op", "lookup"}, {"name", name}, {"timeout_ms", wait_ms}}, timeout);
-  if (found.ok() && !*found) return {Errc::kClusterDown, "the master answered a lookup without an address"};
+  if (!found.ok()) return found;
+  if (!*found) return {Errc::kClusterDown, "the master answered a lookup without an address"};
+  const base::MutexLock lock(mutex_);
+  (void)names_.publish(name, *found);
   return found;
 }
 
 void MasterMembership::leave() noexcept {
   const base::MutexLock lock(mutex_);
   if (!exchanged_) return;
-  if (!lost_ && !all_left_) connection_.send({{"op", "leave"}});
+  leaving_ = true;
+  if (connection_ && !lost_ && !all_left_) connection_->send({{"op", "leave"}});
   wake();
   // No deadline: others may compute for hours on this node's memory. The end of the master ends it.
-  while (!all_left_ && !lost_) changed_.wait(mutex_);
+  while (!all_left_ && why_unanswered().ok()) changed_.wait(mutex_);
+}
+
+bool MasterMembership::cannot_reach(NodeId peer) {
+  const base::MutexLock lock(mutex_);
+  keeper_->cannot_reach(peer);
+  return true;
 }
 
 // ---- the reader ----
 
+void MasterMembership::wake() noexcept {
+  const std::uint64_t one = 1;
+  (void)!::write(wake_.get(), &one, sizeof(one));  // full means that it rings already
+}
+
 void MasterMembership::read_loop() noexcept {
-  std::vector<Notice> notices;
-  while (true) {
-    const bool more = read_some(notices);
-    for (const Notice& notice : notices) {
-      if (notice.node != kNoNode) {
-        if (events_.on_death) events_.on_death(notice.node, notice.why);
-      } else if (events_.on_master_lost) {
-        events_.on_master_lost();
+  std::vector<LeaseKeeper::Notice> notices;
+  for (bool more = true; more;) {
+    more = step(notices);
+    for (const LeaseKeeper::Notice& notice : notices) {
+      if (notice.dead != kNoNode) {
+        if (events_.on_death) events_.on_death(notice.dead, notice.why);
+      } else if (events_.on_standing) {
+        events_.on_standing(notice.standing, notice.why);
       }
     }
     notices.clear();
-    if (!more) return;
-    pollfd polls[] = {{poll_fd_, POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-    int timeout = -1;
-    {
-      const base::MutexLock lock(mutex_);
-      beat();
-      if (heartbeat_.count() > 0) timeout = poll_timeout(next_beat_);
-      if (connection_.stalled()) {
-        timeout = timeout < 0 ? 10 : std::min(timeout, 10);
-      } else if (connection_.wants_write()) {
+    if (more) wait_for_more();
+  }
+  bool tell = false;
+  {
+    const base::MutexLock lock(mutex_);
+    tell = lost_ && !all_left_ && !stopping_;
+  }
+  if (tell && events_.on_master_lost) events_.on_master_lost();
+}
+
+/// Does what there is to do, and takes out what there is to tell. False when there will be no more.
+bool MasterMembership::step(std::vector<LeaseKeeper::Notice>& notices) {
+  const base::MutexLock lock(mutex_);
+  if (stopping_) return false;
+  if (found_) adopt_connection();
+  if (connection_) read_some();
+  keep_lease();
+  show_right();
+  notices = keeper_->take_notices();
+  epoch_.store(std::max(1U, keeper_->lease().epoch().number), std::memory_order_release);
+  if (!notices.empty()) changed_.notify_all();
+  return !lost_ && !stopping_;
+}
+
+void MasterMembership::wait_for_more() {
+  pollfd polls[] = {{-1, POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+  auto until = Clock::now();
+  {
+    const base::MutexLock lock(mutex_);
+    const LeaseTime left = keeper_->next_look() - base::boot_ns();
+    until += std::clamp<std::chrono::nanoseconds>(std::chrono::nanoseconds(left), 0ns, 1h);
+    if (connection_) {
+      polls[0].fd = connection_->fd();
+      if (connection_->stalled()) {
+        until = std::min(until, Clock::now() + std::chrono::milliseconds(kStallRetry_ms));
+      } else if (connection_->wants_write()) {
         polls[0].events |= POLLOUT;
       }
     }
-    // Cannot be waited for any more: cut it, so that the next read finds the master lost.
-    if (::poll(polls, 2, timeout) < 0 && errno != EINTR) (void)::shutdown(poll_fd_, SHUT_RDWR);
-    std::uint64_t rung = 0;
-    if (polls[1].revents != 0) (void)!::read(wake_.get(), &rung, sizeof(rung));
   }
+  // One that cannot be waited for is looked at now and then.
+  if (::poll(polls, 2, poll_timeout(until)) < 0 && errno != EINTR) ::poll(nullptr, 0, kStallRetry_ms);
+  std::uint64_t rung = 0;
+  if (polls[1].revents != 0) (void)!::read(wake_.get(), &rung, sizeof(rung));
 }
 
-/// Says that this node lives, when it is time to.
-void MasterMembership::beat() {
-  const auto now = Clock::now();
-  if (heartbeat_.count() == 0 || now < next_beat_) return;
-  next_beat_ = now + heartbeat_;
-  connection_.send({{"op", "heartbeat"}, {"counters", counters_to_json(own_.header().counters.snapshot())}});
+void MasterMembership::keep_lease() {
+  const LeaseTime now = base::boot_ns();
+  keeper_->on_clock(now);
+  send_report();
+  if (keeper_->is_hopeless(now)) lose("it has not been heard for too long");
 }
 
-/// Reads and handles what has come. False when nothing more will come, or nobody wants it.
-bool MasterMembership::read_some(std::vector<Notice>& notices) {
-  const base::MutexLock lock(mutex_);
-  (void)connection_.flush();  // if it is broken, the loop below finds out after the last frame
+/// On the clock that the rest of the node asks. Taken anew each time, for that one stands still in a machine that
+/// sleeps.
+void MasterMembership::show_right() {
+  const LeaseTime until = keeper_->lease().act_until();
+  const LeaseTime ahead = until - base::boot_ns();
+  act_until_.store(until == kLongAgo ? kLongAgo : base::coarse_ns() + ahead - base::kCoarseTick_ns,
+                   std::memory_order_release);
+}
+
+/// When it is time to. What the node counts goes with it, where the master cannot see it.
+void MasterMembership::send_report() {
+  if (!connection_) return;
+  const auto report = keeper_->due_report(base::boot_ns());
+  if (!report) return;
+  Json body = to_json(*report);
+  if (own_.memory_bytes() != 0) body["counters"] = counters_to_json(own_.header().counters.snapshot());
+  connection_->send(std::move(body));
+}
+
+/// Reads and handles what has come.
+void MasterMembership::read_some() {
+  (void)connection_->flush();  // if it is broken, the loop below finds out after the last frame
   Frame frame;
-  while (!stopping_) {
-    switch (connection_.next(frame)) {
+  while (true) {
+    switch (connection_->next(frame)) {
       case Decoded::kFrame:
-        if (!on_frame(frame, notices)) return false;
+        if (const std::string why = on_frame(frame); !why.empty()) return lose(why);
         continue;
-      case Decoded::kBad: lost(connection_.why(), notices); return false;
+      case Decoded::kBad: return lose(connection_->why());
       case Decoded::kNeedMore: break;
     }
-    switch (connection_.receive()) {
+    switch (connection_->receive()) {
       case Connection::Received::kSome: continue;
-      case Connection::Received::kNothingYet: return true;
-      case Connection::Received::kEnded: lost(connection_.why(), notices); return false;
+      case Connection::Received::kNothingYet: return;
+      case Connection::Received::kEnded: return disconnect(connection_->why());
     }
   }
-  return false;
 }
 
-/// False when the master makes no sense and is given up.
-bool MasterMembership::on_frame(const Frame& frame, std::vector<Notice>& notices) {
+std::string MasterMembership::on_frame(const Frame& frame) {
   const std::string& op = frame.op();
+  if (op == "answer") return on_answer(frame);
   Fields fields(frame.body);
   if (op == "reply") {
     const std::uint64_t id = fields.number("id");
-    const auto code = Errc(fields.number("code", std::uint8_t(Errc::kAlreadyExists)));
+    const auto code = Errc(fields.number("code", std::uint8_t(Errc::kFenced)));
     const GlobalAddress address(frame.body.contains("address") ? fields.number("address") : 0);
     const auto waiting = requests_.find(id);  // it may have given up
-    if (fields.ok() && waiting != requests_.end()) waiting->second = Answer{code, address};
-  } else if (op == "death") {
-    const auto node = NodeId(fields.number("node", count_ - 1u));
-    const auto epoch = std::uint32_t(fields.number("epoch", UINT32_MAX));
-    std::string why = fields.text("why", kMaxFrameBytes);
-    if (fields.ok()) {
-      epoch_.store(epoch, std::memory_order_release);
-      notices.push_back({node, std::move(why)});
+    if (fields.ok() && waiting != requests_.end()) {
+      waiting->second.answered = true;
+      waiting->second.code = code;
+      waiting->second.address = address;
     }
+  } else if (op == "death") {
+    const auto node = NodeId(fields.number("node", count_ - 1U));
+    std::string why = fields.text("why", kMaxFrameBytes);
+    if (fields.ok()) keeper_->note_reason(node, std::move(why));  // the answer behind it has the epoch
   } else if (op == "all_left") {
     all_left_ = true;
+  } else if (op == "ending") {
+    keeper_->master_ended(base::boot_ns());
   } else {
-    lost(fmt::format("it sent \"{}\", which a node does not know", clipped(op, 32)), notices);
-    return false;
-  }
-  if (!fields.ok()) {
-    lost(fmt::format("it sent a \"{}\" in which {}", op, fields.why()), notices);
-    return false;
+    return fmt::format("it sent \"{}\", which a node does not know", clipped(op, 32));
   }
   changed_.notify_all();
-  return true;
+  return fields.ok() ? "" : fmt::format("it sent a \"{}\" in which {}", op, fields.why());
 }
 
-void MasterMembership::lost(const std::string& why, std::vector<Notice>& notices) {
+std::string MasterMembership::on_answer(const Frame& frame) {
+  std::string why;
+  const auto answer = answer_of(frame.body, count_, why);
+  if (!answer) return "it sent an \"answer\" in which " + why;
+  keeper_->on_answer(*answer, base::boot_ns());
+  return {};
+}
+
+/// The connection is over. A master that may still be there, or come back, is looked for.
+void MasterMembership::disconnect(const std::string& why) {
+  if (all_left_ || !place_.tcp) return lose(why);
+  spdlog::warn("node {}: the connection to the master ended: {}; looking for it", id_, why);
+  connection_.reset();
+  keeper_->disconnected();
+  if (finder_.joinable()) finder_.join();  // it has found the connection that just ended
+  finder_ = std::thread([this] { look_for_master(); });
+}
+
+void MasterMembership::lose(const std::string& why) {
+  if (lost_) return;
   lost_ = true;
   changed_.notify_all();
-  if (all_left_) return;  // its end is the proper end
-  spdlog::error("node {} lost the master: {}", id_, why);
-  notices.push_back({kNoNode, why});
+  if (!all_left_) spdlog::error("node {} lost the master: {}", id_, why);  // else its end is the proper end
 }
 
 }  // namespace atoll::cluster

@@ -24,6 +24,7 @@ Status membership_status(Errc code) noexcept {
     case Errc::kInvalidArgument: return {code, "the master does not take that name"};
     case Errc::kNullAddress: return {code, "a null address cannot be published"};
     case Errc::kClusterDown: return {code, "the master is lost"};
+    case Errc::kFenced: return {code, "this node was declared out"};
     case Errc::kBadAddress:
     case Errc::kNotAllocated:
     case Errc::kCacheFull:
@@ -93,8 +94,7 @@ std::unique_ptr<Membership> Membership::connect(const Options& options) {
   }
   const Place place = place_from([](const char* name) { return std::getenv(name); });
   spdlog::info("node {} of {}, as {} say", place.node, place.nodes, place.source);
-  const auto deadline = Clock::now() + bounded_timeout(options.join_timeout);
-  return std::make_unique<MasterMembership>(options, connect_master(master, deadline), place.node, place.nodes);
+  return std::make_unique<MasterMembership>(options, find_master(master), place.node, place.nodes);
 }
 
 }  // namespace atoll::cluster

@@ -1,9 +1,11 @@
 // A node's membership: how it joins, whom it joins with, and what it learns of them afterwards.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,10 +35,18 @@ struct Peer {
   std::uint32_t line_bytes = 0;
 };
 
+/// Whether this node may touch memory and send (docs/membership.md).
+enum class Standing : std::uint8_t {
+  kActive,
+  kSuspended,  // it does not know whether it is still in, and waits to be told
+  kFenced,     // the others went on without it; for ever
+};
+
 /// What the rest of the node wants to know. Called from the membership's own thread.
 struct Events {
   std::function<void(NodeId node, const std::string& why)> on_death;
   std::function<void()> on_master_lost;
+  std::function<void(Standing standing, const std::string& why)> on_standing;
 };
 
 /// Thread-safety: every method may be called from any thread.
@@ -55,7 +65,14 @@ class Membership {
 
   [[nodiscard]] virtual NodeId id() const noexcept = 0;
   [[nodiscard]] virtual NodeId count() const noexcept = 0;
+  /// Counts the changes of who is in.
   [[nodiscard]] virtual std::uint32_t epoch() const noexcept = 0;
+  /// Until when this node may touch memory and send, on base::Host::coarse_ns; it is asked before every such thing.
+  /// `on_standing` tells of it too, but later.
+  [[nodiscard]] virtual const std::atomic<std::int64_t>& act_until() const noexcept { return kActForEver; }
+  /// A peer that others may reach, but not this node. True: the master will decide which of the two has to go, and
+  /// `on_death` will tell. False: there is nobody to decide.
+  [[nodiscard]] virtual bool cannot_reach(NodeId /*peer*/) { return false; }
   /// May some of the nodes be on other hosts?
   [[nodiscard]] virtual bool spans_hosts() const noexcept { return false; }
   /// The address of this host that reaches the master.
@@ -65,6 +82,11 @@ class Membership {
   virtual Result<GlobalAddress> lookup(std::string_view name, std::chrono::milliseconds timeout) = 0;
   /// Says that this node is done, and returns when every other node is done too, or dead.
   virtual void leave() noexcept = 0;
+
+  static constexpr std::int64_t kForEver = std::numeric_limits<std::int64_t>::max();
+
+ private:
+  static inline const std::atomic<std::int64_t> kActForEver{kForEver};
 };
 
 }  // namespace atoll::cluster

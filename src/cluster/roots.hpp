@@ -28,6 +28,7 @@ class RootTable {
   /// kAlreadyExists when the name stands for another address; ok when it stands for this one.
   Status publish(std::string_view name, GlobalAddress address);
   [[nodiscard]] std::optional<GlobalAddress> find(std::string_view name) const;
+  [[nodiscard]] const std::map<std::string, GlobalAddress, std::less<>>& all() const noexcept { return roots_; }
 
  private:
   std::map<std::string, GlobalAddress, std::less<>> roots_;

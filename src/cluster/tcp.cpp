@@ -220,6 +220,17 @@ TcpListener listen_tcp(const TcpAddress& address) {
   return {std::move(socket), address_of(bound)};
 }
 
+bool is_refused(const TcpAddress& address, Clock::time_point deadline) {
+  int error = 0;
+  const AddressList list = resolve(address, 0, error);
+  if (list == nullptr) return false;
+  for (const addrinfo* each = list.get(); each != nullptr; each = each->ai_next) {
+    const base::Fd socket = connect_one(*each, deadline);
+    if (socket.valid() || errno != ECONNREFUSED) return false;
+  }
+  return true;
+}
+
 Connection connect_trusted(const TcpAddress& address, const Key& key, Clock::time_point deadline) {
   for (int proofs = 0;;) {
     base::Fd socket = connect_tcp(address, deadline);

@@ -37,6 +37,9 @@ struct TcpListener {
 void set_tcp_options(int socket) noexcept;
 [[nodiscard]] TcpAddress address_of(const sockaddr_storage& address) noexcept;
 
+/// Does the host of this address answer that nobody listens there? False also when it does not answer in time.
+[[nodiscard]] bool is_refused(const TcpAddress& address, Clock::time_point deadline);
+
 /// A connection to a master that has proven the key, sealed. Tries all addresses that the name has, again and again
 /// until the deadline: the master may come up later. Throws Error: kClusterDown when nobody listens, kRefused when the
 /// keys are not the same or no master listens there.

@@ -91,6 +91,7 @@ Status Runtime::check_range(GlobalAddress address, std::uint64_t bytes) const no
 
 /// Is there anybody who could be asked for this line?
 Status Runtime::check_home(GlobalAddress address) const noexcept {
+  if (is_over()) return why_over();
   if (is_dead(address.node())) return {Errc::kNodeDied, "the home of the address is gone", address.node()};
   if ((lines_->larger_at(address) & detail::kLargerClosed) == 0) return {};
   return {Errc::kBadAddress, "the array that had this memory is being freed, or not made yet", address.node()};
@@ -105,7 +106,7 @@ Status Runtime::finish(ThreadState& thread, std::span<Task* const> tasks) {
   });
   Status status = waited;
   if (!waited.ok()) {
-    base::MutexLock lock(mutex_);
+    const Entry entry(*this);
     bool all_done = true;
     for (Task* task : tasks) {
       if (!task->done.load(std::memory_order_acquire) && protocol_.cancel(lines_->ref(task->address), *task)) {
@@ -124,7 +125,7 @@ Status Runtime::finish(ThreadState& thread, std::span<Task* const> tasks) {
 Status Runtime::run(ThreadState& thread, Task& task) {
   if (const Status status = check_home(task.address); !status.ok()) return status;
   {
-    base::MutexLock lock(mutex_);
+    const Entry entry(*this);
     const LineRef ref = lines_->ref(task.address);
     if (task.kind == OpKind::kAtomic) {
       if (would_wait_for_itself(thread, ref)) return {Errc::kWouldDeadlock, kReadLocked};
@@ -286,7 +287,7 @@ Status Runtime::read_missed(ThreadState& thread, GlobalAddress address, std::byt
   GlobalAddress at = address;
   const GlobalAddress end = address + std::int64_t(bytes);
   {
-    base::MutexLock lock(mutex_);
+    const Entry entry(*this);
     if (fabric_->maybe_pending()) progress();
     while (at < end && count < kMaxTasks) {
       const Piece piece = next_piece(lines_->table(), at, std::uint64_t(end - at));
@@ -335,7 +336,7 @@ void Runtime::count_write_hit(ThreadState& thread, GlobalAddress address) {
   detail::count_hits(*thread.slot, 1);
   const Line& line = *detail::find_line(lines_->table(), address.bits());
   if (!line.fenced.load(std::memory_order_relaxed) || ++thread.fenced_hits % kHitsToCalm != 0) return;
-  base::MutexLock lock(mutex_);
+  const Entry entry(*this);
   calm(lines_->ref(address));
 }
 
@@ -374,7 +375,7 @@ Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const s
   if (const Status status = check_home(address); !status.ok()) return status;
   while (true) {
     {
-      base::MutexLock lock(mutex_);
+      const Entry entry(*this);
       // Not for every answer: several at a time are cheaper.
       if (thread.pending_writes.load(std::memory_order_relaxed) % kWritesPerLook == 0 && fabric_->maybe_pending()) {
         drives_.fetch_add(1, std::memory_order_relaxed);
@@ -460,7 +461,7 @@ Status Runtime::fence_writes(ThreadState& thread) {
 /// Writes that cannot be done any more, because a node that they need is gone.
 void Runtime::abandon_writes(ThreadState& thread, Errc why) {
   if (ATOLL_FAULT(write_of_the_dead_leaks)) return;
-  base::MutexLock lock(mutex_);
+  const Entry entry(*this);
   std::vector<Task*> stuck;
   writes_->for_each_of(thread, [&](Task& task) { stuck.push_back(&task); });
   for (Task* task : stuck) {
@@ -493,7 +494,7 @@ Result<std::uint64_t> Runtime::rmw(GlobalAddress address, std::size_t bytes, Act
 
 Status Runtime::register_atomic(std::string_view name, AtomicFunction function) {
   if (name.empty() || !function) return {Errc::kInvalidArgument, "give a name and a function"};
-  base::MutexLock lock(mutex_);
+  const Entry entry(*this);
   const bool added = functions_.try_emplace(std::string(name), std::move(function)).second;
   return added ? Status() : Status(Errc::kAlreadyExists, "a function of this name is registered");
 }
@@ -510,7 +511,7 @@ Status Runtime::atomic(GlobalAddress address, std::uint32_t bytes, std::string_v
   Task task(OpKind::kAtomic, Action::kCall, address, bytes, nullptr, &thread);
   task.arguments = args;
   {
-    base::MutexLock lock(mutex_);
+    const Entry entry(*this);
     const auto found = functions_.find(name);
     if (found == functions_.end()) return {Errc::kNotFound, "no function of this name is registered here"};
     task.function = &found->second;  // entries of a map stay where they are, and none is ever removed

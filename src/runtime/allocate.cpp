@@ -24,7 +24,7 @@ Status Runtime::call(NodeId node, Kind kind, std::uint64_t argument, Call& call)
   call.node = node;
   std::uint64_t number = 0;
   {
-    base::MutexLock lock(mutex_);
+    const Entry entry(*this);
     send_frees(node);
     number = next_call_++;
     calls_[number] = &call;
@@ -37,7 +37,7 @@ Status Runtime::call(NodeId node, Kind kind, std::uint64_t argument, Call& call)
   }
   const Status status =
       wait(thread, node, Clock::time_point::max(), [&] { return call.done.load(std::memory_order_acquire); });
-  base::MutexLock lock(mutex_);
+  const Entry entry(*this);
   calls_.erase(number);
   return call.done.load(std::memory_order_acquire) ? Status() : status;
 }
@@ -100,7 +100,7 @@ void Runtime::handle_reply(const wire::Message& message, NodeId from) {
 
 Result<GlobalAddress> Runtime::allocate_on(NodeId node, std::uint64_t bytes, bool* fresh) {
   if (node == self_) {
-    base::MutexLock lock(mutex_);
+    const Entry entry(*this);
     const auto block = allocator_->allocate(bytes);
     if (!block.ok()) return {block.status().code(), kNoMemory, node};
     counters_->allocations.add();
@@ -114,7 +114,7 @@ Result<GlobalAddress> Runtime::allocate_on(NodeId node, std::uint64_t bytes, boo
   *fresh = request.fresh;
   const GlobalAddress address(request.value);
   if (address.node() != node || !lines_->contains(address, bytes)) {
-    base::MutexLock lock(mutex_);
+    const Entry entry(*this);
     cut_off(node, "it gave memory that it does not have");
     return {Errc::kNodeDied, "the node asked gave memory that it does not have", node};
   }
@@ -175,7 +175,7 @@ Status Runtime::free(GlobalAddress address) {
   if (!lines_->contains(address, 1)) return {Errc::kBadAddress, "no node has memory at this address", address.node()};
   constexpr const char* kWhat = "no allocation starts here: freed already, or an address inside one";
   if (address.node() == self_) {
-    base::MutexLock lock(mutex_);
+    const Entry entry(*this);
     const Status status = allocator_->free(address.offset());
     counters_->memory_free_bytes.set(allocator_->free_bytes());
     if (status.ok()) counters_->frees.add();
@@ -191,7 +191,7 @@ Status Runtime::release(GlobalAddress address) {
   const bool small = address.offset() / kFreeUnit <= UINT32_MAX && address.offset() % kFreeUnit == 0;
   if (!address || !lines_->contains(address, 1) || address.node() == self_ || !small) return free(address);
   if (const Status status = check_home(address); !status.ok()) return status;
-  base::MutexLock lock(mutex_);
+  const Entry entry(*this);
   frees_.resize(nodes_);
   wire::Message& told = frees_[address.node()];
   told.slots[told.count++] = std::uint32_t(address.offset() / kFreeUnit);
@@ -245,13 +245,13 @@ void Runtime::handle_barrier(const wire::Message& message, NodeId from) {
 Status Runtime::barrier(std::chrono::milliseconds timeout) {
   if (const Status status = fence(); !status.ok()) return status;
   {
-    base::MutexLock lock(mutex_);
+    const Entry entry(*this);
     for (NodeId node = 0; node < nodes_; ++node) send_frees(node);
   }
   if (nodes_ == 1) return {};
   std::uint64_t round = 0;
   {
-    base::MutexLock lock(mutex_);
+    const Entry entry(*this);
     // This node has arrived once for the barrier that its last call gave up: a second arrival would count for the next.
     if (!std::exchange(barrier_given_up_, false)) {
       wire::Message arrive;
@@ -275,7 +275,7 @@ Status Runtime::barrier(std::chrono::milliseconds timeout) {
     status = {Errc::kNodeDied, "a node has left, and a barrier needs all", left_node_.load(std::memory_order_relaxed)};
   }
   if (!status.ok()) {
-    base::MutexLock lock(mutex_);
+    const Entry entry(*this);
     barrier_given_up_ = barrier_given_up_ || round == barrier_round_;
   }
   return status;

@@ -57,7 +57,7 @@ Status Runtime::unlock_element(GlobalAddress element) {
   if (is_dead(element.node())) {
     return fenced.ok() ? Status(Errc::kNodeDied, "the home of the element is gone", element.node()) : fenced;
   }
-  base::MutexLock lock(mutex_);
+  const Entry entry(*this);
   release_element(ticket, element);
   flush();
   return fenced;
@@ -65,7 +65,7 @@ Status Runtime::unlock_element(GlobalAddress element) {
 
 /// Returns the ticket that the answer will name.
 std::uint64_t Runtime::ask_for_element(ElementCall& call, LockMode mode, bool is_try) {
-  base::MutexLock lock(mutex_);
+  const Entry entry(*this);
   const std::uint64_t ticket = next_call_++;
   element_calls_[ticket] = &call;
   const bool exclusive = mode == LockMode::kWrite;
@@ -88,7 +88,7 @@ std::uint64_t Runtime::ask_for_element(ElementCall& call, LockMode mode, bool is
 /// The thread waits no longer. False: the answer has come in the meantime, and counts. Else one that is still under way
 /// finds no call; if it is a grant, the home takes it back when it hears of this.
 bool Runtime::withdraw_element_call(std::uint64_t ticket, const ElementCall& call) {
-  base::MutexLock lock(mutex_);
+  const Entry entry(*this);
   if (call.done.load(std::memory_order_relaxed)) return false;
   element_calls_.erase(ticket);
   if (!is_dead(call.element.node())) release_element(ticket, call.element);

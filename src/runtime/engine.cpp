@@ -28,7 +28,8 @@ constexpr std::size_t kMostUnread = 1 << 16;       // messages for a peer, beyon
 constexpr std::chrono::microseconds kStandBy{50};  // how long the service thread leaves the node to threads that wait:
 constexpr std::chrono::microseconds kLongStandBy{800};    // twice as long each time, as long as there are some
 constexpr std::chrono::microseconds kDrivenStandBy{200};  // the same, for threads that do not wait
-constexpr std::chrono::microseconds kOften{10};           // threads that look for messages so often need no help
+constexpr std::chrono::microseconds kSuspendedLook{1000};
+constexpr std::chrono::microseconds kOften{10};  // threads that look for messages so often need no help
 
 /// Does a message of this kind take a permission from threads of the node that receives it?
 bool takes_away(Kind kind) noexcept {
@@ -330,6 +331,7 @@ void Runtime::flush() {
 }
 
 std::uint32_t Runtime::progress() {
+  if (!may_act() || is_over()) return 0;
   std::array<wire::Message, kBatch> batch;
   std::array<NodeId, kBatch> from;
   std::uint32_t total = 0;
@@ -453,7 +455,8 @@ wire::Message Runtime::answer_in(NodeId from, std::uint32_t slot) {
   return answer;
 }
 
-/// A peer that breaks the protocol is heard no more; its waiting partners are told that it died.
+/// A peer that breaks the protocol, or cannot be reached, is heard no more; its waiting partners are told that it died.
+/// It may be of another opinion, and alive: what it has is taken from it only when the master has decided.
 void Runtime::cut_off(NodeId peer, const char* why) {
   if (peer == self_ || is_dead(peer)) return;
   spdlog::error("node {} is cut off: {}", peer, why);
@@ -461,7 +464,7 @@ void Runtime::cut_off(NodeId peer, const char* why) {
   dead_[peer].store(true, std::memory_order_relaxed);
   died_at_.store(host_.now().time_since_epoch().count(), std::memory_order_relaxed);
   first_dead_.store(peer, std::memory_order_release);
-  drop_locks_of(peer);
+  if (!membership_->cannot_reach(peer)) drop_locks_of(peer);
   notify_all();
 }
 
@@ -492,6 +495,10 @@ void Runtime::serve_forever() {
       continue;
     }
     stand_by = kStandBy;
+    if (!may_act()) {  // what has come waits
+      host_.sleep_for(kSuspendedLook);
+      continue;
+    }
     if ((fabric_->maybe_pending() || fabric_->has_backlog()) && mutex_.try_lock()) {
       const std::uint32_t worked = progress();
       mutex_.unlock();

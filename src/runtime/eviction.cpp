@@ -161,7 +161,7 @@ Status Runtime::give_back(GlobalAddress address, std::uint64_t bytes) {
   const std::uint64_t line = line_bytes_at(address);
   std::uint64_t at = address.bits() & ~(line - 1);
   const std::uint64_t end = std::min(address.bits() + bytes, at + kEvictBatch * line);
-  base::MutexLock lock(mutex_);
+  const Entry entry(*this);
   for (; at < end; at += line) {
     const LineRef ref = lines_->ref(GlobalAddress(at));
     const bool locked = !coherence::lock_fits(ref.line->lock.load(std::memory_order_relaxed), true);

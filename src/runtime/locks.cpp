@@ -71,7 +71,7 @@ void Runtime::unlock_line(GlobalAddress address, LockMode mode) {
 /// Somebody waits for the lock that was just released: a thread of this node, or the home for another node.
 void Runtime::tell_unlocked(GlobalAddress address) {
   if (ATOLL_FAULT(unlock_not_told)) return;
-  base::MutexLock lock(mutex_);
+  const Entry entry(*this);
   protocol_.unlocked(lines_->ref(address));
   flush();
 }

@@ -38,7 +38,7 @@ void Runtime::prefetch_to_read(std::uint64_t at, std::uint64_t end, std::uint64_
   std::uint32_t left = slots_->size() / 2 >> order;
   bool room = true;
   while (at < end && left > 0 && room) {  // a piece at a time: others want the engine too
-    base::MutexLock lock(mutex_);
+    const Entry entry(*this);
     const std::uint64_t until = std::min(at + kPieceLines * line, end);
     for (; at < until && left > 0 && room; at += line) {
       if (slots_->free_count() >> order <= wire::kMaxRun) room = evict_some(kPieceLines, order, true) > 0;
@@ -54,7 +54,7 @@ void Runtime::prefetch_to_read(std::uint64_t at, std::uint64_t end, std::uint64_
 void Runtime::prefetch_to_write(std::uint64_t at, std::uint64_t end, std::uint64_t line) {
   ThreadState& thread = threads_.current();
   const std::uint64_t most = std::uint64_t(slots_->size() / 2) * options_.line_bytes;
-  base::MutexLock lock(mutex_);
+  const Entry entry(*this);
   for (end = std::min(end, at + most); at < end; at += line) {
     const LineRef ref = lines_->ref(GlobalAddress(at));
     if ((coherence::Protocol::permission(ref) & detail::kWritable) != 0) continue;

@@ -46,7 +46,7 @@ Result<GlobalAddress> Runtime::allocate_region(std::uint64_t bytes) {
   GlobalAddress first;
   bool fresh = false;
   {
-    base::MutexLock lock(mutex_);
+    const Entry entry(*this);
     const auto block = allocator_->allocate_aligned(whole, detail::kGrainBytes);
     if (!block.ok()) return block.status();
     counters_->allocations.add();
@@ -96,14 +96,14 @@ Status Runtime::close_region(GlobalAddress first, std::uint64_t bytes) {
   if (const Status status = check_range(first, bytes); !status.ok()) return status;
   ThreadState& thread = threads_.current();
   {
-    base::MutexLock lock(mutex_);
+    const Entry entry(*this);
     lines_->set_larger(first, bytes, std::uint8_t(lines_->larger_at(first) | detail::kLargerClosed));
   }
   if (first.node() == self_ || ATOLL_FAULT(region_not_emptied)) return {};
   const Clock::time_point deadline = host_.now() + kMostPatience;
   while (true) {
     {
-      base::MutexLock lock(mutex_);
+      const Entry entry(*this);
       if (empty_region(first, bytes) == 0) return {};
     }
     if (is_dead(first.node())) return {Errc::kNodeDied, "the home of the region is gone", first.node()};
@@ -135,7 +135,7 @@ Status Runtime::take_back(ThreadState& thread, std::span<const GlobalAddress> li
   for (const GlobalAddress line : lines) {
     Task task(coherence::OpKind::kAtomic, Action::kNone, line, 0, nullptr, &thread);
     {
-      base::MutexLock lock(mutex_);
+      const Entry entry(*this);
       protocol_.submit(lines_->ref(line), task);
       flush();
     }
@@ -157,7 +157,7 @@ Status Runtime::open_region(GlobalAddress first, std::uint64_t bytes, std::uint3
   std::vector<GlobalAddress> listed;
   while (true) {
     {
-      base::MutexLock lock(mutex_);
+      const Entry entry(*this);
       if (first.node() != self_) {
         lines_->set_larger(first, bytes, larger);
         return {};
@@ -183,7 +183,7 @@ Status Runtime::open_region(GlobalAddress first, std::uint64_t bytes, std::uint3
 bool Runtime::attach_words(GlobalAddress first, std::uint64_t bytes, std::span<detail::HotWord> words,
                            std::uint64_t zero) {
   if (lines_->table().reads == nullptr) return false;
-  base::MutexLock lock(mutex_);
+  const Entry entry(*this);
   lines_->attach_words(first, bytes, words, zero);
   return true;
 }

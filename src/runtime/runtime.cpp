@@ -19,6 +19,7 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
     : options_(options),
       host_(host),
       membership_(std::move(membership)),
+      act_until_(membership_->act_until()),
       transport_(std::move(transport)),
       threads_(host),
       answers_due_(membership_->count()),
@@ -56,13 +57,10 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
 
 /// Meets the other nodes, and makes what depends on what they bring.
 void Runtime::connect() {
-  const std::vector<Brought> brought =
-      transport_->connect(segment_, *membership_,
-                          {[this](NodeId node, const std::string& why) { on_death(node, why); },
-                           [this] {
-                             master_lost_.store(true, std::memory_order_release);
-                             notify_all();
-                           }});
+  const std::vector<Brought> brought = transport_->connect(
+      segment_, *membership_,
+      {[this](NodeId node, const std::string& why) { on_death(node, why); }, [this] { end(Over::kMasterLost); },
+       [this](cluster::Standing standing, const std::string& why) { on_standing(standing, why); }});
   std::vector<memory::LineMap::Extent> extents;
   for (const Brought& node : brought) {
     memory_bytes_.push_back(node.memory_bytes);
@@ -88,6 +86,7 @@ void Runtime::connect() {
   for (NodeId node = 0; node < nodes_; ++node) {
     if (is_dead(node)) fabric_->forget(node);
   }
+  if (is_over()) be_silent();
 }
 
 Runtime::~Runtime() {
@@ -107,7 +106,7 @@ Runtime::~Runtime() {
 
 /// Those who wait in a barrier for this node need not wait any longer.
 void Runtime::tell_leaving() {
-  base::MutexLock lock(mutex_);
+  const Entry entry(*this);
   wire::Message leaving;
   leaving.kind = wire::Kind::kLeaving;
   leaving.argument = barrier_round_;
@@ -124,7 +123,8 @@ bool Runtime::is_dead(NodeId node) const noexcept {
 Status Runtime::why_to_give_up(NodeId on, const base::Backoff& wait, Clock::time_point deadline) {
   const Clock::time_point now = wait.now();
   if (now >= deadline) return {Errc::kDeadline, "the time given was over"};
-  if (master_lost_.load(std::memory_order_acquire)) return {Errc::kClusterDown, "the master is gone"};
+  if (const Status over = why_over(); !over.ok()) return over;
+  if (!may_act()) return {};  // nothing can be given up before it is known whether this node is still in
   const NodeId dead = first_dead_.load(std::memory_order_acquire);
   if (dead == kNoNode || ATOLL_FAULT(death_not_noticed)) return {};
   if (is_dead(on)) return {Errc::kNodeDied, "the node that was waited for is gone", on};
@@ -147,7 +147,8 @@ void Runtime::on_death(NodeId node, const std::string& why) {
     dead_[node].store(true, std::memory_order_release);  // from here on nothing of it is worked on
     if (fabric_ != nullptr) {                            // else it died while we join: nothing was sent to it yet
       fabric_->forget(node);
-      drop_locks_of(node);
+      to_clean_.push_back(node);
+      clean_up();
     }
   }
   died_at_.store(host_.now().time_since_epoch().count(), std::memory_order_relaxed);

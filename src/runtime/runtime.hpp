@@ -52,7 +52,8 @@ class Present {
 /// node's progress while it waits; the service thread does so when nobody waits, and sleeps when there is nothing to
 /// do. Invariants:
 ///   1. Nothing waits while it holds the engine lock, but for threads that are inside an access (nanoseconds).
-///   2. Everything sent under the engine lock is flushed before it is released, but for a few small writes to a home
+///   2. Nothing is sent, and no message worked on, but within the node's lease as it was when the engine was entered.
+///   3. Everything sent under the engine lock is flushed before it is released, but for a few small writes to a home
 ///      that has an answer to give to an earlier one: its arrival flushes them (see is_held_back).
 class Runtime final : private coherence::Env, private coherence::ElementEnv {
  public:
@@ -117,6 +118,38 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   using LineRef = coherence::LineRef;
   static constexpr std::uint64_t kSleepSlice_us = 50'000;  // a sleeper looks this often whether a node has died
   static constexpr std::uint32_t kBatch = 16;              // messages taken from the fabric before they are worked on
+
+  // ---- standing.cpp: leases ----
+  enum class Over : std::uint8_t { kNot, kFenced, kMasterLost };
+  /// The engine lock for a thread of the program. It waits while the node is suspended; a node whose time is over gets
+  /// in, and why_over() says so.
+  class ATOLL_TSA(scoped_lockable) Entry {
+   public:
+    explicit Entry(Runtime& runtime) ATOLL_TSA(acquire_capability(runtime.mutex_)) : runtime_(runtime) {
+      runtime.enter();
+    }
+    ~Entry() ATOLL_TSA(release_capability()) { runtime_.mutex_.unlock(); }
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+
+   private:
+    Runtime& runtime_;
+  };
+  void enter() ATOLL_TSA(acquire_capability(mutex_));
+  /// May this node touch memory and send, now? Asked each time that the engine is entered.
+  [[nodiscard]] bool may_act() const noexcept {
+    const std::int64_t until = act_until_.load(std::memory_order_acquire);
+    return until == cluster::Membership::kForEver || host_.coarse_ns() < until;
+  }
+  [[nodiscard]] bool is_over() const noexcept { return over_.load(std::memory_order_acquire) != Over::kNot; }
+  [[nodiscard]] Status why_over() const noexcept;
+  void on_standing(cluster::Standing standing, const std::string& why);
+  void end(Over why);
+  void be_silent() ATOLL_REQUIRES(mutex_);
+  void clean_up() ATOLL_REQUIRES(mutex_);
+  void hide_copies() ATOLL_REQUIRES(mutex_);
+  void hide_homes() ATOLL_REQUIRES(mutex_);
+  void hide(const LineRef& ref, std::vector<LineRef>& lines) ATOLL_REQUIRES(mutex_);
 
   // ---- engine.cpp: the core's environment; all under mutex_ ----
   [[nodiscard]] NodeId self() const noexcept override { return self_; }
@@ -278,6 +311,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   Options options_;
   base::Host& host_;
   std::unique_ptr<cluster::Membership> membership_;
+  const std::atomic<std::int64_t>& act_until_;  // the membership's
   NodeId self_ = 0;
   NodeId nodes_ = 1;
   std::uint32_t epoch_ = 0;
@@ -304,6 +338,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   std::vector<GlobalAddress> starved_ ATOLL_GUARDED_BY(mutex_);  // lines that wait for a slot
   std::vector<LineRef> victims_ ATOLL_GUARDED_BY(mutex_);        // scratch of withdraw_for
   std::vector<GlobalAddress> written_ ATOLL_GUARDED_BY(mutex_);  // scratch of quiesce_all
+  std::vector<NodeId> to_clean_ ATOLL_GUARDED_BY(mutex_);        // dead, and their locks are not dropped yet
   std::vector<ThreadState*> finished_ ATOLL_GUARDED_BY(mutex_);  // whose operations were completed since the last flush
   bool evicting_ ATOLL_GUARDED_BY(mutex_) = false;
   bool reclaiming_ ATOLL_GUARDED_BY(mutex_) = false;             // less was free than should be, and not enough yet
@@ -336,7 +371,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   std::atomic<std::uint32_t> sleepers_{0};  // but for those of them that sleep
   std::atomic<std::uint32_t> room_waiters_{0};  // threads that wait for other threads' writes to be done
   std::atomic<bool> stopping_{false};
-  std::atomic<bool> master_lost_{false};
+  std::atomic<Over> over_{Over::kNot};
   std::vector<std::atomic<bool>> dead_;
   std::atomic<NodeId> first_dead_{kNoNode};
   std::atomic<Clock::rep> died_at_{0};

@@ -12,6 +12,7 @@
 #include "cluster/master.hpp"
 #include "cluster/membership.hpp"
 #include "cluster/status_client.hpp"
+#include "fake_lease.hpp"
 
 namespace atoll::cluster {
 namespace {
@@ -29,7 +30,7 @@ MasterConfig tcp_config(NodeId nodes) {
   MasterConfig config{nodes, "test"};
   config.listen = TcpAddress{"127.0.0.1", 0};
   config.key = test_key();
-  config.heartbeat = 20ms;
+  config.lease = 500ms;
   return config;
 }
 
@@ -90,21 +91,35 @@ class FakeNode {
   explicit FakeNode(const Master& master)
       : connection_(connect_trusted(*master.tcp_address(), test_key(), Clock::now() + kLong)) {}
   void send(Json body) { EXPECT_TRUE(connection_.send(std::move(body))); }
+  /// The next frame that is no answer to a report, or {"op": "none"} with why there is none.
   Frame next(std::chrono::milliseconds timeout = kLong) {
-    Frame frame;
-    const Status status = await_frame(connection_, frame, Clock::now() + timeout);
-    if (!status.ok()) frame.body = {{"op", "none"}, {"why", connection_.why()}};
-    return frame;
+    const auto deadline = Clock::now() + timeout;
+    while (true) {
+      Frame frame;
+      const Status status = await_frame(connection_, frame, deadline);
+      if (!status.ok()) frame.body = {{"op", "none"}, {"why", connection_.why()}};
+      if (!status.ok() || !lease_.take(frame)) return frame;
+    }
   }
+  /// Takes answers, for so long; stops at the first.
+  void hear(std::chrono::milliseconds timeout) {
+    Frame frame;
+    if (!await_frame(connection_, frame, Clock::now() + timeout).ok()) return;
+    EXPECT_TRUE(lease_.take(frame)) << frame.body;
+  }
+  FakeLease& lease() { return lease_; }
   Frame join(NodeId node) {
     send({{"op", "join"},
           {"node", node},
+          {"incarnation", FakeLease::incarnation_of(node)},
           {"pid", 4242},
           {"memory", 1 << 20},
           {"cache", 65536},
           {"line", 512},
           {"version", kProtocolVersion}});
-    return next();
+    Frame frame = next();
+    if (frame.op() == "joined") lease_.begin(node, frame, frame.body.at("nodes").get<NodeId>());
+    return frame;
   }
   void exchange(const std::string& host) {
     send({{"op", "exchange"},
@@ -131,6 +146,7 @@ class FakeNode {
 
  private:
   Connection connection_;
+  FakeLease lease_;
 };
 
 std::unique_ptr<RealNode> real(const Master& master, NodeId id, NodeId nodes, bool over_tcp = true) {
@@ -182,7 +198,7 @@ TEST(MasterTcp, a_peer_on_another_host_is_known_but_not_mapped) {
   FakeNode there(master), neighbour(master);
   const Frame joined = there.join(1);
   EXPECT_EQ(joined.body.at("doors"), true);
-  EXPECT_EQ(joined.body.at("heartbeat_ms"), 20);
+  EXPECT_EQ(joined.body.at("lease_ms"), 500);
   EXPECT_EQ(neighbour.join(2).op(), "joined");
   there.exchange("elsewhere");
   neighbour.exchange("elsewhere");
@@ -200,8 +216,10 @@ TEST(MasterTcp, a_peer_on_another_host_is_known_but_not_mapped) {
   there.send({{"op", "ready"}});
   EXPECT_EQ(exchanged.wait_for(50ms), std::future_status::timeout);  // all wait for all
   neighbour.send({{"op", "ready"}});
-  exchanged.get();
   EXPECT_EQ(there.next().op(), "go");
+  EXPECT_EQ(neighbour.next().op(), "go");
+  activate<FakeNode>({&there, &neighbour});
+  exchanged.get();
   EXPECT_FALSE(here->peers[1].segment.valid());
   EXPECT_EQ(here->peers[1].memory_bytes, 7u << 20);
   EXPECT_EQ(here->peers[1].address, "far away");
@@ -217,6 +235,8 @@ TEST(MasterTcp, a_host_that_only_looks_the_same_is_another) {
   auto exchanged = std::async(std::launch::async, [&] { here->exchange(); });
   (void)twin.roster();
   twin.send({{"op", "ready"}});
+  EXPECT_EQ(twin.next().op(), "go");
+  activate<FakeNode>({&twin});
   exchanged.get();
   EXPECT_FALSE(here->peers[1].segment.valid());
 }
@@ -247,7 +267,7 @@ TEST(MasterTcp, a_master_that_listens_needs_a_key) {
   EXPECT_THROW(Master{std::move(config)}, Error);
 }
 
-TEST(MasterTcp, counters_come_with_heartbeats) {
+TEST(MasterTcp, counters_come_with_reports) {
   Master master(tcp_config(2));
   std::vector<std::unique_ptr<RealNode>> nodes;
   for (NodeId k = 0; k < 2; ++k) nodes.push_back(real(master, k, 2, k == 0));
@@ -266,7 +286,7 @@ TEST(MasterTcp, counters_come_with_heartbeats) {
   EXPECT_LT(node.at("heard_ms").get<std::uint64_t>(), 60'000u);
 }
 
-TEST(MasterTcp, the_end_of_a_connection_is_told_as_a_death) {
+TEST(MasterTcp, a_node_that_is_not_heard_any_more_is_told_as_a_death) {
   Master master(tcp_config(2));
   auto node = real(master, 0, 2);
   auto other = std::make_unique<FakeNode>(master);
@@ -274,17 +294,20 @@ TEST(MasterTcp, the_end_of_a_connection_is_told_as_a_death) {
   other->exchange("elsewhere");
   std::promise<std::string> died;
   auto exchanged = std::async(std::launch::async, [&] {
-    node->exchange({[&](NodeId who, const std::string& why) { died.set_value(std::to_string(who) + why); }, {}});
+    node->exchange({[&](NodeId who, const std::string& why) { died.set_value(std::to_string(who) + why); }, {}, {}});
   });
   (void)other->roster();
   other->send({{"op", "ready"}});
+  EXPECT_EQ(other->next().op(), "go");
+  activate<FakeNode>({other.get()});
   exchanged.get();
   other.reset();
-  EXPECT_EQ(died.get_future().get(), "1its connection ended");
+  const std::string why = "nothing was heard of it for 0.5 s (its connection ended)";
+  EXPECT_EQ(died.get_future().get(), "1" + why);
   node->membership->leave();
   node->membership.reset();
   EXPECT_TRUE(wait_over(master));
-  EXPECT_EQ(master.outcome().deaths, std::vector<std::string>{"node 1: its connection ended"});
+  EXPECT_EQ(master.outcome().deaths, std::vector<std::string>{"node 1: " + why});
 }
 
 TEST(MasterTcp, a_loss_while_doors_are_open_fails_the_start_for_all) {
@@ -313,7 +336,7 @@ TEST(MasterTcp, what_no_correct_node_sends_costs_it_its_connection) {
       {{"op", "exchange"}, {"address", "x"}},
       {{"op", "exchange"}, {"address", "\x01"}, {"memory", 1}, {"cache", 1}, {"host", ""}, {"door", ""}, {"token", ""}},
       {{"op", "exchange"}, {"address", ""}, {"memory", ~0ull}, {"cache", 1}, {"host", ""}, {"door", ""}, {"token", ""}},
-      {{"op", "heartbeat"}}};
+      {{"op", "report"}}};
   for (const Json& body : wrong) {
     Master master(tcp_config(1));
     FakeNode node(master);
@@ -330,8 +353,10 @@ TEST(MasterTcp, what_no_correct_node_sends_costs_it_its_connection) {
   (void)node.roster();
   node.send({{"op", "ready"}});
   EXPECT_EQ(node.next().op(), "go");
-  node.send({{"op", "heartbeat"}});  // without counters: it lives
-  node.send({{"op", "heartbeat"}, {"counters", {{"hits", -1}}}});
+  activate<FakeNode>({&node});
+  Json report = node.lease().report();
+  report["counters"] = {{"hits", -1}};
+  node.send(report);
   while (node.next().op() != "none") {
   }
 }

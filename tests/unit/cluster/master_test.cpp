@@ -11,6 +11,7 @@
 
 #include "cluster/membership.hpp"
 #include "cluster/status_client.hpp"
+#include "fake_lease.hpp"
 
 namespace atoll::cluster {
 namespace {
@@ -34,22 +35,34 @@ class FakeNode {
   void send(Json body, std::vector<SharedFd> fds = {}) {
     EXPECT_TRUE(connection_.send(std::move(body), std::move(fds)));
   }
-  /// The next frame, or {"op": "none"} with why there is none.
+  /// The next frame that is no answer to a report, or {"op": "none"} with why there is none.
   Frame next(std::chrono::milliseconds timeout = kLong) {
-    Frame frame;
-    const Status status = await_frame(connection_, frame, Clock::now() + timeout);
-    if (!status.ok()) frame.body = {{"op", "none"}, {"why", status.to_string()}};
-    return frame;
+    const auto deadline = Clock::now() + timeout;
+    while (true) {
+      Frame frame;
+      const Status status = await_frame(connection_, frame, deadline);
+      if (!status.ok()) frame.body = {{"op", "none"}, {"why", status.to_string()}};
+      if (!status.ok() || !lease_.take(frame)) return frame;
+    }
   }
+  /// Takes answers, for so long; stops at the first.
+  void hear(std::chrono::milliseconds timeout) {
+    Frame frame;
+    if (!await_frame(connection_, frame, Clock::now() + timeout).ok()) return;
+    EXPECT_TRUE(lease_.take(frame)) << frame.body;
+  }
+  FakeLease& lease() { return lease_; }
   std::string join(NodeId node, std::uint32_t line = 512, std::uint32_t version = kProtocolVersion) {
     send({{"op", "join"},
           {"node", node},
+          {"incarnation", FakeLease::incarnation_of(node)},
           {"pid", ::getpid()},
           {"memory", 1 << 20},
           {"cache", 65536},
           {"line", line},
           {"version", version}});
     const Frame frame = next();
+    if (frame.op() == "joined") lease_.begin(node, frame, frame.body.at("nodes").get<NodeId>());
     return frame.op() == "refused" ? frame.body.at("why").get<std::string>() : frame.op();
   }
   void exchange(NodeId nodes) {
@@ -73,6 +86,7 @@ class FakeNode {
 
  private:
   Connection connection_;
+  FakeLease lease_;
   memory::Segment segment_;
 };
 
@@ -85,6 +99,9 @@ std::vector<std::unique_ptr<FakeNode>> start(const Master& master, NodeId nodes)
   }
   for (auto& node : result) node->exchange(nodes);
   for (auto& node : result) EXPECT_EQ(node->roster(), nodes - 1u);
+  std::vector<FakeNode*> all;
+  for (auto& node : result) all.push_back(node.get());
+  activate(all);
   return result;
 }
 
@@ -386,8 +403,9 @@ TEST(Membership, learns_of_a_death) {
   Master master({2, "test"});
   std::promise<std::string> died;
   std::atomic<int> lost{0};
-  Couple couple(master, {[&](NodeId node, const std::string& why) { died.set_value(std::to_string(node) + why); },
-                         [&] { ++lost; }});
+  Couple couple(
+      master,
+      {[&](NodeId node, const std::string& why) { died.set_value(std::to_string(node) + why); }, [&] { ++lost; }, {}});
   (void)master.node_exited(1, "killed by signal 9 (SIGKILL)");
   EXPECT_EQ(died.get_future().get(), "1killed by signal 9 (SIGKILL)");
   EXPECT_EQ(couple.nodes[0]->epoch(), 2u);
@@ -398,7 +416,7 @@ TEST(Membership, learns_of_a_death) {
 TEST(Membership, a_lost_master_ends_every_wait) {
   auto master = std::make_unique<Master>(MasterConfig{2, "test"});
   std::promise<void> lost;
-  Couple couple(*master, {{}, [&] { lost.set_value(); }});
+  Couple couple(*master, {{}, [&] { lost.set_value(); }, {}});
   auto waiting = std::async(std::launch::async, [&] { return couple.nodes[1]->lookup("root", 10min); });
   auto leaving = std::async(std::launch::async, [&] { couple.nodes[0]->leave(); });
   EXPECT_EQ(waiting.wait_for(50ms), std::future_status::timeout);

@@ -28,7 +28,7 @@ class Attack {
       node_ = std::make_unique<Node>(std::make_unique<runtime::Runtime>(LocalCluster::small_options(),
                                                                         std::make_unique<LocalMembership>(hub_, 0)));
     });
-    auto peers = hub_->exchange(1, {segment_.fd(), {}}, {[](NodeId, const std::string&) {}, [] {}});
+    auto peers = hub_->exchange(1, {segment_.fd(), {}}, {[](NodeId, const std::string&) {}, [] {}, {}});
     victim_ = memory::Segment::open(peers[0].segment);
     joins.join();
     const std::uint32_t slots = victim_.header().ring_slots;
