@@ -26,6 +26,8 @@ struct Arguments {
   bool accounts = false;
   bool map = false;
   std::uint64_t kill_after = 0;  // node 1 kills itself; 0: nobody does
+  bool loss = false;             // node 1 will be lost, by somebody else's hand
+  unsigned pause_us = 0;
   std::string mistake = "none";
 };
 
@@ -44,6 +46,8 @@ Arguments parse(int argc, char** argv) {
   app.add_flag("--accounts", given.accounts, "Transactions between accounts instead of words and locks");
   app.add_flag("--map", given.map, "Keys of a hash map that grows; with --accounts, several of them in one step");
   app.add_option("--kill-after", given.kill_after, "Operations of node 1, after which it kills itself");
+  app.add_flag("--loss", given.loss, "Somebody will take node 1 from the others: go on until then, and a bit");
+  app.add_option("--pause-us", given.pause_us, "After each operation on words")->check(CLI::Range(0, 1'000'000));
   app.add_option("--mistake", given.mistake, "none, split_add, old_read, early_unlock, no_locks");
   try {
     app.parse(argc, argv);
@@ -113,14 +117,17 @@ int play(Node& node, const Arguments& given) {
   workload.writes_wait = consistency != nullptr && std::string_view(consistency) == "sc";
   std::atomic<std::uint64_t> done{0};
   workload.done = &done;
-  workload.death_expected = given.kill_after > 0;
+  workload.death_expected = given.kill_after > 0 || given.loss;
+  workload.pause = std::chrono::microseconds(given.pause_us);
   Field field = make_field(node, given.lines);
   // What a dead node had is lost. It leaves half of the lines alone, so that the others have something to go on with.
-  if (given.kill_after > 0 && node.id() == kVictim && !given.accounts) field.lines.resize(field.lines.size() / 2);
+  if (workload.death_expected && node.id() == kVictim && !given.accounts) field.lines.resize(field.lines.size() / 2);
   std::unique_ptr<HashMap> map;
   std::uint64_t buckets = 0;
   if (given.map) map = make_map(node, &buckets);
   node.barrier().or_throw();
+  std::printf("working\n");
+  std::fflush(stdout);
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < given.threads; ++i) {
     threads.emplace_back([&, i] { work(node, field, map.get(), workload, given, i); });

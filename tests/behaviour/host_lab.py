@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 
 PATIENCE = 120
 SKIPPED = 77
@@ -32,11 +33,11 @@ class HostLab:
     made = 0  # the kernel may still be at taking an earlier one down: no name is used twice
 
     def __init__(self, count):
-        number = os.getpid() % 250
+        self.network = f"10.88.{os.getpid() % 250}"
         HostLab.made += 1
         self.tag = f"at{os.getpid()}{chr(ord('a') + HostLab.made % 26)}"
         self.bridge = f"{self.tag}b"
-        self.master_host = f"10.88.{number}.1"
+        self.master_host = f"{self.network}.1"
         self.names = [f"{self.tag}h{k}" for k in range(count)]
         self.folder = tempfile.TemporaryDirectory(prefix="atoll-hosts-")
         self.processes = []
@@ -48,7 +49,7 @@ class HostLab:
                 run("ip", "netns", "add", name)
                 run("ip", "link", "add", self.port(k), "type", "veth", "peer", "name", "eth0", "netns", name)
                 run("ip", "link", "set", self.port(k), "master", self.bridge, "up")
-                run("ip", "-n", name, "addr", "add", f"10.88.{number}.{11 + k}/24", "dev", "eth0")
+                run("ip", "-n", name, "addr", "add", f"{self.address(k)}/24", "dev", "eth0")
                 for device in ("eth0", "lo"):
                     run("ip", "-n", name, "link", "set", device, "up")
             self.key = os.path.join(self.folder.name, "key")
@@ -76,16 +77,42 @@ class HostLab:
         with open(process.output_path, encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def start_cluster(self, words, hosts, environment=None):
+    def await_line(self, processes, text):
+        """Until all of them have said it."""
+        end = time.monotonic() + PATIENCE
+        for process in processes:
+            while text not in self.output(process):
+                if time.monotonic() > end or process.poll() is not None:
+                    raise RuntimeError(f"never said \"{text}\":\n{self.output(process)}")
+                time.sleep(0.02)
+
+    def start_master(self, nodes, options=()):
+        return self.start([COMMAND, "master", "--listen", f"{self.master_host}:7470", "--nodes", str(nodes), *options],
+                          environment={"ATOLL_LOG": "info"})
+
+    def start_cluster(self, words, hosts, environment=None, options=()):
         """A master and a node on each of `hosts`; the master and the nodes."""
         address = f"{self.master_host}:7470"
-        master = self.start([COMMAND, "master", "--listen", address, "--nodes", str(len(hosts))])
+        master = self.start_master(len(hosts), options)
         nodes = []
         for k, host in enumerate(hosts):
             nodes.append(self.start(words, host, {"ATOLL_MASTER": address, "ATOLL_NODES": str(len(hosts)),
                                                   "ATOLL_NODE": str(k), "ATOLL_MEMORY": "8M", "ATOLL_CACHE": "256K",
                                                   "ATOLL_LOG": "info", **(environment or {})}))
         return master, nodes
+
+    def address(self, host):
+        return f"{self.network}.{11 + host}"
+
+    def set_link(self, host, state):
+        """The cable of a host: "down" or "up"."""
+        run("ip", "link", "set", self.port(host), state)
+
+    def cut_one_way(self, source, targets):
+        """What `source` sends to the addresses of `targets` goes nowhere from now on; what they send arrives."""
+        for target in targets:
+            run("ip", "-n", self.names[source], "neigh", "replace", target, "lladdr", "02:00:00:00:00:99", "dev", "eth0",
+                "nud", "permanent")
 
     def close(self):
         for process in self.processes:

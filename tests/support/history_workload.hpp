@@ -38,6 +38,7 @@ struct Workload {
   std::uint64_t at_least = 0;  // so many of each client, however long that takes
   bool writes_wait = false;    // the node's consistency is SC: a write that has returned is visible
   Mistake mistake = Mistake::kNone;
+  std::chrono::microseconds pause{0};          // after each operation: a long history that is not a large one
   bool death_expected = false;                 // go on until something has failed, and for a while after that
   std::atomic<std::uint64_t>* done = nullptr;  // counts what the clients have done, if it is given
 };
@@ -122,6 +123,7 @@ class WordClient {
       until_.count();
       // On few processors a thread would do thousands of hits in a row, and nobody would meet anybody.
       if (random_.chance(0.1)) std::this_thread::yield();
+      if (workload_.pause.count() > 0) std::this_thread::sleep_for(workload_.pause);
     }
   }
 
