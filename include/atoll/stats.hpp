@@ -34,7 +34,7 @@ struct Stats {
   std::uint64_t sleeps = 0;        // times the service thread went to sleep
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;
-  std::array<std::uint64_t, 32> sent_by_kind{};  // wire::Kind; see message_kind_name
+  std::array<std::uint64_t, 40> sent_by_kind{};  // wire::Kind; see message_kind_name
 
   std::uint64_t memory_bytes = 0;  // gauges
   std::uint64_t memory_free_bytes = 0;

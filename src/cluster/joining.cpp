@@ -98,6 +98,7 @@ void MasterMembership::take_joined(const Frame& frame) {
   if (nodes != count_) {
     throw Error(fmt::format("this node was started as one of {}, but the master has {} nodes", count_, nodes));
   }
+  lease_ = std::chrono::milliseconds(lease_ms);
   keeper_.emplace(id_, incarnation_, LeaseTimes::of_ms(std::int64_t(lease_ms), std::int64_t(grace_ms)));
 }
 

@@ -46,8 +46,14 @@ class LeaseKeeper {
   /// Looks whether the right to act has run out.
   void on_clock(LeaseTime now);
 
-  /// Said in every report from now on.
-  void cannot_reach(NodeId peer) { unreachable_.insert(peer); }
+  /// Who cannot be reached is named in every report.
+  void set_reachable(NodeId peer, bool reachable) {
+    if (reachable) {
+      unreachable_.erase(peer);
+    } else {
+      unreachable_.insert(peer);
+    }
+  }
   /// Why the master will say that a node is out.
   void note_reason(NodeId node, std::string why) { reasons_[node] = std::move(why); }
   [[nodiscard]] std::vector<Notice> take_notices() noexcept { return std::exchange(notices_, {}); }

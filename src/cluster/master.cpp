@@ -57,7 +57,8 @@ Master::Master(MasterConfig config)
       times_(LeaseTimes::of_ms(config_.lease.count(), config_.grace.count())),
       record_(config_.state_file ? std::optional<RecordFile>(std::in_place, *config_.state_file, config_.nodes)
                                  : std::nullopt),
-      lease_(make_term(), config_.nodes, times_, base::boot_ns(), record_ ? record_->found() : std::nullopt) {
+      lease_(make_term(), config_.nodes, times_, base::boot_ns(), record_ ? record_->found() : std::nullopt),
+      began_at_(base::boot_ns()) {
   if (config_.lease.count() < kShortestLease_ms) {
     throw Error(fmt::format("a lease of {} ms: give {} or more", config_.lease.count(), kShortestLease_ms));
   }
@@ -148,7 +149,7 @@ int Master::prepare_poll(std::vector<pollfd>& polls, std::vector<Client*>& polle
     if (member.dies_at) until = std::min(until, *member.dies_at);
   }
   for (const auto& [name, waiter] : waiters_) until = std::min(until, waiter.deadline);
-  if ((running_ || resuming_) && !all_left_) until = std::min(until, next_look_at_leases());
+  if ((running_ || resuming_ || lease_.memory().record) && !all_left_) until = std::min(until, next_look_at_leases());
   if (gate_) gate_->prepare(polls, until);  // behind the clients: it alone knows how many it has
   return until == Clock::time_point::max() ? -1 : poll_timeout(until);
 }
@@ -277,7 +278,7 @@ void Master::drop(Client& client, const std::string& why) {
 /// A node that is not heard any more is not stopped by that: once the cluster runs, it is out when its lease is.
 void Master::turned_away(const Client& client, const std::string& why) {
   if (client.node == kNoNode) return;
-  if (!running_) return end_member(client.node, clipped(why));
+  if (!running_ && !resuming_) return end_member(client.node, clipped(why));
   members_[client.node].why = clipped(why);
 }
 
@@ -296,7 +297,7 @@ void Master::end_member(NodeId node, const std::string& why) {
   Member& member = members_[node];
   member.dies_at.reset();
   if (member.state == State::kDead || all_left_) return;
-  if (!running_) {
+  if (!running_ && !resuming_) {
     const State was = std::exchange(member.state, State::kDead);
     member.why = clipped(why);
     const char* when = was == State::kStarting ? "exited before it joined" : "ended before all nodes had joined";

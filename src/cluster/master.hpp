@@ -164,6 +164,7 @@ class Master {
   [[nodiscard]] std::string reason_of(const Loss& loss) const ATOLL_REQUIRES(mutex_);
   void declare(const std::vector<Loss>& losses) ATOLL_REQUIRES(mutex_);
   void look_at_leases() ATOLL_REQUIRES(mutex_);
+  void forget_record() ATOLL_REQUIRES(mutex_);
   [[nodiscard]] Clock::time_point next_look_at_leases() const ATOLL_REQUIRES(mutex_);
   void on_return(Client& client, const Frame& frame) ATOLL_REQUIRES(mutex_);
   [[nodiscard]] std::string refusal_to_return(const Client& client, NodeId node, std::uint32_t incarnation) const
@@ -204,6 +205,7 @@ class Master {
   LeaseMaster lease_ ATOLL_GUARDED_BY(mutex_);
   LeaseRecord saved_ ATOLL_GUARDED_BY(mutex_);           // what is on disk
   std::vector<NodeId> untold_ ATOLL_GUARDED_BY(mutex_);  // dead, but nobody knows yet
+  const LeaseTime began_at_;
   LeaseTime looked_at_ ATOLL_GUARDED_BY(mutex_) = 0;
   bool resuming_ ATOLL_GUARDED_BY(mutex_) = false;  // the cluster is older than this master
   Clock::time_point complain_after_ ATOLL_GUARDED_BY(mutex_){};

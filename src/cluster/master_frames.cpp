@@ -62,8 +62,8 @@ void Master::on_frame(Client& client, Frame& frame) {
   if (op == "ready") return on_ready(client);
   if (op == "report") return on_report(client, frame);
   if (op == "names") return on_names(client, frame);
-  if (op == "leave" && resuming_) return on_leave(client);
-  if (!running_) return drop(client, fmt::format("it sent \"{}\" before all had joined", clipped(op, 32)));
+  if (!running_ && !resuming_)
+    return drop(client, fmt::format("it sent \"{}\" before all had joined", clipped(op, 32)));
   if (op == "publish") return on_publish(client, frame);
   if (op == "lookup") return on_lookup(client, frame);
   if (op == "leave") return on_leave(client);

@@ -124,10 +124,19 @@ void Master::look_at_leases() {
   // We were stopped ourselves, or starved: reports may still be on their way to us.
   if (now - looked_at_ > 2 * times_.report_every) lease_.slept(now);
   looked_at_ = now;
+  if (lease_.memory().record && !resuming_ && now - began_at_ >= times_.orphan) forget_record();
   if (running_ && !all_left_) declare(lease_.on_clock(now));
   if (running_ || !resuming_ || Clock::now() < complain_after_) return;
   complain_after_ = Clock::now() + kSayAwaited;
   spdlog::info("waiting for nodes {} to come back", fmt::join(lease_.awaited(), ", "));
+}
+
+/// Nobody has come back in the time for which nodes work on without a master: whoever is left of that cluster has
+/// stopped, and will find itself out.
+void Master::forget_record() {
+  spdlog::warn("no node of the cluster in {} has come back: it is over", record_->path());
+  record_->remove();
+  lease_ = LeaseMaster(lease_.term() + 1, config_.nodes, times_, base::boot_ns());
 }
 
 Clock::time_point Master::next_look_at_leases() const {

@@ -87,9 +87,9 @@ void MasterMembership::leave() noexcept {
   while (!all_left_ && why_unanswered().ok()) changed_.wait(mutex_);
 }
 
-bool MasterMembership::cannot_reach(NodeId peer) {
+bool MasterMembership::set_reachable(NodeId peer, bool reachable) {
   const base::MutexLock lock(mutex_);
-  keeper_->cannot_reach(peer);
+  keeper_->set_reachable(peer, reachable);
   return true;
 }
 

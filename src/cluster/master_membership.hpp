@@ -49,7 +49,8 @@ class MasterMembership final : public Membership {
   [[nodiscard]] NodeId count() const noexcept override { return count_; }
   [[nodiscard]] std::uint32_t epoch() const noexcept override { return epoch_.load(std::memory_order_acquire); }
   [[nodiscard]] const std::atomic<std::int64_t>& act_until() const noexcept override { return act_until_; }
-  [[nodiscard]] bool cannot_reach(NodeId peer) override ATOLL_EXCLUDES(mutex_);
+  [[nodiscard]] std::chrono::nanoseconds lease() const noexcept override { return lease_; }
+  [[nodiscard]] bool set_reachable(NodeId peer, bool reachable) override ATOLL_EXCLUDES(mutex_);
   [[nodiscard]] bool spans_hosts() const noexcept override { return uses_doors_; }
   [[nodiscard]] std::string local_address() const override { return local_address_; }
   Status publish(std::string_view name, GlobalAddress address) override;
@@ -118,6 +119,7 @@ class MasterMembership final : public Membership {
   base::Fd wake_;
   // Set before the reader starts:
   Events events_;
+  std::chrono::nanoseconds lease_{0};
   bool uses_doors_ = false;
   bool master_returns_ = false;  // whoever started it may start it again
   std::string local_address_;

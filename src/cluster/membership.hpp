@@ -70,9 +70,11 @@ class Membership {
   /// Until when this node may touch memory and send, on base::Host::coarse_ns; it is asked before every such thing.
   /// `on_standing` tells of it too, but later.
   [[nodiscard]] virtual const std::atomic<std::int64_t>& act_until() const noexcept { return kActForEver; }
-  /// A peer that others may reach, but not this node. True: the master will decide which of the two has to go, and
-  /// `on_death` will tell. False: there is nobody to decide.
-  [[nodiscard]] virtual bool cannot_reach(NodeId /*peer*/) { return false; }
+  /// How long a lease lasts; 0: there are none.
+  [[nodiscard]] virtual std::chrono::nanoseconds lease() const noexcept { return std::chrono::nanoseconds(0); }
+  /// A peer that others may reach cannot be reached from this node, or can be again. True: if it goes on, the master
+  /// will decide which of the two has to go, and `on_death` will tell. False: there is nobody to decide.
+  [[nodiscard]] virtual bool set_reachable(NodeId /*peer*/, bool /*reachable*/) { return false; }
   /// May some of the nodes be on other hosts?
   [[nodiscard]] virtual bool spans_hosts() const noexcept { return false; }
   /// The address of this host that reaches the master.

@@ -15,7 +15,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stats, hits, reads_in_place, read_misses, wri
                                    lines_sent, bytes_sent, wakeups_sent, sleeps, allocations, frees, memory_bytes,
                                    memory_free_bytes, cache_lines, cache_lines_used)
 
-static_assert(sizeof(Stats) == (26 + 32) * sizeof(std::uint64_t), "a counter was added: add it to the list above");
+static_assert(sizeof(Stats) == (26 + 40) * sizeof(std::uint64_t), "a counter was added: add it to the list above");
 
 namespace cluster {
 

@@ -65,6 +65,8 @@ CacheEvent Protocol::classify_at_cache(const LineRef& ref, const Message& messag
     case Kind::kLeaving:
     case Kind::kElementLock:
     case Kind::kElementAnswer:
+    case Kind::kProbe:
+    case Kind::kProbeAnswer:
     case Kind::kCount: break;
   }
   *why = "not a message for a cache";

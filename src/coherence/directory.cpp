@@ -170,6 +170,8 @@ DirEvent Protocol::classify(const LineRef& ref, const Message& message, bool rep
     case Kind::kLeaving:
     case Kind::kElementLock:
     case Kind::kElementAnswer:
+    case Kind::kProbe:
+    case Kind::kProbeAnswer:
     case Kind::kCount: break;
   }
   *why = "not a message for a home";

@@ -195,6 +195,8 @@ void World::NodeEnv::check_given(const LineRef& ref, NodeId to, const Message& m
     case Kind::kLeaving:
     case Kind::kElementLock:
     case Kind::kElementAnswer:
+    case Kind::kProbe:
+    case Kind::kProbeAnswer:
     case Kind::kCount: break;
   }
   if ((lingering & ~allowed) != 0) {

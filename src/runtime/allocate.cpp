@@ -49,6 +49,7 @@ void Runtime::call_home(NodeId to, wire::Message message) {
   counters_->messages_sent.add();
   counters_->sent_by_kind[std::size_t(message.kind)].add();
   fabric_->send(to, message);
+  if (message.kind != Kind::kProbeAnswer) note_sent(to);  // or two idle nodes would ask each other for ever
 }
 
 /// Receive a Free of number 0: several blocks, and nobody wants an answer. What is no block is the sender's loss.

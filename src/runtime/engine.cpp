@@ -128,6 +128,7 @@ void Runtime::send(const LineRef& ref, NodeId to, const Message& message) {
     if (!guard_held_) out.flags |= wire::kGuarded;
   }
   fabric_->send(to, out);
+  note_sent(to);
 }
 
 void Runtime::send_write(const LineRef& ref, const coherence::Op& op, const Message& message) {
@@ -139,6 +140,7 @@ void Runtime::send_write(const LineRef& ref, const coherence::Op& op, const Mess
   std::memcpy(out.slots.data(), task.buffer, guarded ? sizeof(wire::GuardedWrite) : task.bytes);
   if (gathered_ > 0 && gathered_for_ != ref.home()) flush();
   fabric_->send(ref.home(), out);
+  note_sent(ref.home());
   ++answers_due_[ref.home()];
   ++gathered_;
   gathered_for_ = ref.home();
@@ -331,7 +333,7 @@ void Runtime::flush() {
 }
 
 std::uint32_t Runtime::progress() {
-  if (!may_act() || is_over()) return 0;
+  if (!refresh_right() || is_over()) return 0;
   std::array<wire::Message, kBatch> batch;
   std::array<NodeId, kBatch> from;
   std::uint32_t total = 0;
@@ -341,6 +343,7 @@ std::uint32_t Runtime::progress() {
       const char* why = nullptr;
       const wire::Verdict verdict = wire::judge(batch[count], from[count], limits_, &why);
       counters_->messages_received.add();
+      note_heard(from[count]);
       if (why != nullptr) {
         cut_off(from[count], why);
       } else if (verdict == wire::Verdict::kGood) {
@@ -394,7 +397,9 @@ void Runtime::dispatch(const wire::Message& message, NodeId from) {
     if (message.kind == Kind::kAllocateReply || message.kind == Kind::kFreeReply) return handle_reply(message, from);
     if (message.kind == Kind::kElementLock || message.kind == Kind::kElementAnswer)
       return handle_element(message, from);
-    return handle_barrier(message, from);  // BarrierArrive, BarrierRelease, Leaving
+    if (message.kind == Kind::kProbe) return handle_probe(from);
+    if (message.kind == Kind::kProbeAnswer) return;  // that something was heard is all
+    return handle_barrier(message, from);            // BarrierArrive, BarrierRelease, Leaving
   }
   if (message.kind == Kind::kGetOperated && operators_.find(message.argument) == nullptr) {
     return cut_off(from, "it uses an operator that is not registered here");
@@ -464,7 +469,7 @@ void Runtime::cut_off(NodeId peer, const char* why) {
   dead_[peer].store(true, std::memory_order_relaxed);
   died_at_.store(host_.now().time_since_epoch().count(), std::memory_order_relaxed);
   first_dead_.store(peer, std::memory_order_release);
-  if (!membership_->cannot_reach(peer)) drop_locks_of(peer);
+  if (!membership_->set_reachable(peer, false)) drop_locks_of(peer);
   notify_all();
 }
 
@@ -476,7 +481,9 @@ void Runtime::serve_forever() {
   std::chrono::microseconds stand_by = kStandBy;
   std::uint32_t drives_seen = drives_.load(std::memory_order_relaxed);
   Clock::time_point drives_seen_at = host_.now();
+  std::int64_t looked = 0;
   while (!stopping_.load(std::memory_order_acquire)) {
+    look_at_peers(looked);
     const bool awaited = waiters_.load(std::memory_order_relaxed) > sleepers_.load(std::memory_order_relaxed);
     const std::uint32_t drives = drives_.load(std::memory_order_relaxed) - drives_seen;
     bool driven = false;

@@ -22,6 +22,7 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
       act_until_(membership_->act_until()),
       transport_(std::move(transport)),
       threads_(host),
+      reach_(membership_->count()),
       answers_due_(membership_->count()),
       returning_to_(membership_->count()),
       dead_(membership_->count()) {

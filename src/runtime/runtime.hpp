@@ -141,6 +141,13 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
     const std::int64_t until = act_until_.load(std::memory_order_acquire);
     return until == cluster::Membership::kForEver || host_.coarse_ns() < until;
   }
+  /// The same, and what time it is for what is done under the engine lock.
+  [[nodiscard]] bool refresh_right() noexcept ATOLL_REQUIRES(mutex_) {
+    const std::int64_t until = act_until_.load(std::memory_order_acquire);
+    if (until == cluster::Membership::kForEver) return true;
+    now_ns_ = host_.coarse_ns();
+    return now_ns_ < until;
+  }
   [[nodiscard]] bool is_over() const noexcept { return over_.load(std::memory_order_acquire) != Over::kNot; }
   [[nodiscard]] Status why_over() const noexcept;
   void on_standing(cluster::Standing standing, const std::string& why);
@@ -150,6 +157,25 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   void hide_copies() ATOLL_REQUIRES(mutex_);
   void hide_homes() ATOLL_REQUIRES(mutex_);
   void hide(const LineRef& ref, std::vector<LineRef>& lines) ATOLL_REQUIRES(mutex_);
+
+  // ---- probes.cpp: do the peers hear this node? ----
+  struct Reach {                        // what is known of a peer
+    std::int64_t unanswered_since = 0;  // something was sent to it then, and nothing was heard since; 0: nothing was
+    std::int64_t probed_at = 0;
+    bool complained = false;  // the master knows
+  };
+  void note_sent(NodeId to) noexcept ATOLL_REQUIRES(mutex_) {
+    if (reach_[to].unanswered_since == 0) reach_[to].unanswered_since = now_ns_;
+  }
+  void note_heard(NodeId from) noexcept ATOLL_REQUIRES(mutex_) {
+    reach_[from].unanswered_since = 0;
+    if (reach_[from].complained) [[unlikely]]
+      be_reconciled(from);
+  }
+  void look_at_peers(std::int64_t& looked_ns) ATOLL_EXCLUDES(mutex_);
+  void look_at_peer(NodeId peer) ATOLL_REQUIRES(mutex_);
+  void be_reconciled(NodeId peer) noexcept ATOLL_REQUIRES(mutex_);
+  void handle_probe(NodeId from) ATOLL_REQUIRES(mutex_);
 
   // ---- engine.cpp: the core's environment; all under mutex_ ----
   [[nodiscard]] NodeId self() const noexcept override { return self_; }
@@ -338,6 +364,8 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   std::vector<GlobalAddress> starved_ ATOLL_GUARDED_BY(mutex_);  // lines that wait for a slot
   std::vector<LineRef> victims_ ATOLL_GUARDED_BY(mutex_);        // scratch of withdraw_for
   std::vector<GlobalAddress> written_ ATOLL_GUARDED_BY(mutex_);  // scratch of quiesce_all
+  std::int64_t now_ns_ ATOLL_GUARDED_BY(mutex_) = 0;             // host_.coarse_ns() when the engine was entered
+  std::vector<Reach> reach_ ATOLL_GUARDED_BY(mutex_);            // per node
   std::vector<NodeId> to_clean_ ATOLL_GUARDED_BY(mutex_);        // dead, and their locks are not dropped yet
   std::vector<ThreadState*> finished_ ATOLL_GUARDED_BY(mutex_);  // whose operations were completed since the last flush
   bool evicting_ ATOLL_GUARDED_BY(mutex_) = false;

@@ -15,7 +15,7 @@ constexpr std::size_t kHiddenAtOnce = 1024;  // lines that one barrier serves
 
 void Runtime::enter() {
   mutex_.lock();
-  while (!may_act() && !is_over()) {
+  while (!refresh_right() && !is_over()) {
     mutex_.unlock();
     (void)wait(threads_.current(), kNoNode, Clock::time_point::max(), [this] { return may_act() || is_over(); });
     mutex_.lock();
@@ -45,6 +45,7 @@ void Runtime::on_standing(Standing standing, const std::string& why) {
   notify_all();
   base::MutexLock lock(mutex_);
   if (fabric_ == nullptr) return;
+  for (Reach& peer : reach_) peer.unanswered_since = 0;  // nothing was looked at: nobody is late
   clean_up();
   fabric_->wake_self();  // what came meanwhile has not been looked at
 }

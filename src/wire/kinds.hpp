@@ -40,7 +40,9 @@ namespace atoll::wire {
   X(BarrierRelease, "node 0 to all", "everyone reached barrier number n")                    \
   X(Leaving, "any to all", "this node's program is done; it was in barrier number n last")   \
   X(ElementLock, "any to home", "this element's lock, or an end of that wish")               \
-  X(ElementAnswer, "home to any", "the lock is yours, or why not")
+  X(ElementAnswer, "home to any", "the lock is yours, or why not")                           \
+  X(Probe, "any to any", "do you hear me?")                                                  \
+  X(ProbeAnswer, "any to any", "yes")
 
 enum class Kind : std::uint8_t {
   kNone,
@@ -50,7 +52,7 @@ enum class Kind : std::uint8_t {
       kCount,
 };
 inline constexpr std::uint8_t kKinds = std::uint8_t(Kind::kCount);
-static_assert(kKinds <= 32, "Stats::sent_by_kind has 32 counters");
+static_assert(kKinds <= 40, "Stats::sent_by_kind has 40 counters");
 
 /// Kinds up to OwnerData concern lines and may carry runs of them; the rest concern the node.
 [[nodiscard]] constexpr bool is_line_kind(Kind kind) noexcept {

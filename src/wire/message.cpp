@@ -89,6 +89,8 @@ HomeIs home_of(Kind kind) noexcept {
     case Kind::kLeaving:
     case Kind::kElementLock:
     case Kind::kElementAnswer:
+    case Kind::kProbe:
+    case Kind::kProbeAnswer:
     case Kind::kCount: break;
   }
   return HomeIs::kAnyone;

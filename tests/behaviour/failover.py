@@ -111,6 +111,13 @@ class Failover(unittest.TestCase):
         self.lab.await_line([self.nodes[VICTIM]], "suspends itself")
         self.finish("cut one way, to all", fault, LEASE, "nothing was heard of it")
 
+    def test_two_hosts_that_do_not_reach_each_other_but_all_else(self):
+        self.start()
+        fault = datetime.now()
+        self.lab.cut_one_way(VICTIM, [self.lab.address(0)])
+        self.is_fenced()
+        self.finish("cut one way, from one other", fault, 3 * LEASE, "it and others do not reach each other")
+
     def test_a_short_failure_of_the_network_is_waited_out(self):
         self.start()
         self.lab.set_link(VICTIM, "down")

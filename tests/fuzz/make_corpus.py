@@ -12,7 +12,8 @@ import sys
 LINE = 512
 KINDS = ("GetShared GetExclusive Upgrade WriteHome GetOperated PutShared PutDirty PutOperated Invalidate ForwardShared ForwardExclusive Data Grant "
          "Written Refused PutAck InvalidateAck InvalidateRefused WriteBack Transfer OwnerRefused OwnerData Allocate "
-         "AllocateReply Free FreeReply BarrierArrive BarrierRelease Leaving ElementLock ElementAnswer").split()
+         "AllocateReply Free FreeReply BarrierArrive BarrierRelease Leaving ElementLock ElementAnswer "
+         "Probe ProbeAnswer").split()
 TO_HOME = ("GetShared GetExclusive Upgrade WriteHome GetOperated PutShared PutDirty PutOperated InvalidateAck InvalidateRefused WriteBack Transfer "
            "OwnerRefused ElementLock").split()
 READ, WRITE, ATOMIC, OPERATE, READ_LOCK, WRITE_LOCK, TRY_READ, TRY_WRITE = range(8)

@@ -1,6 +1,7 @@
 // A cluster inside one process, for tests: real nodes over real shared memory, no launcher.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -20,7 +21,9 @@ namespace atoll::test {
 /// What the nodes of one LocalCluster share instead of a master.
 class Hub {
  public:
-  explicit Hub(NodeId count) : segments_(count), addresses_(count), events_(count) {}
+  explicit Hub(NodeId count) : segments_(count), addresses_(count), events_(count), act_until_(count) {
+    for (auto& until : act_until_) until = cluster::Membership::kForEver;
+  }
 
   std::vector<cluster::Peer> exchange(NodeId self, const cluster::Offer& offer, cluster::Events events) {
     std::unique_lock lock(mutex_);
@@ -59,6 +62,17 @@ class Hub {
     }
     for (const auto& events : told) events.on_death(node, "killed by the test");
   }
+  /// The node's right to act ends, as if its lease had; or it has one again; or it is out for ever.
+  void set_standing(NodeId node, cluster::Standing standing) {
+    act_until_[node] = standing == cluster::Standing::kActive ? cluster::Membership::kForEver : 0;
+    cluster::Events told;
+    {
+      std::lock_guard lock(mutex_);
+      told = events_[node];
+    }
+    told.on_standing(standing, "the test wants it");
+  }
+  const std::atomic<std::int64_t>& act_until(NodeId node) const { return act_until_[node]; }
   ~Hub() {
     for (const int fd : segments_) ::close(fd);
   }
@@ -72,6 +86,7 @@ class Hub {
   std::vector<int> segments_;
   std::vector<std::string> addresses_;
   std::vector<cluster::Events> events_;
+  std::vector<std::atomic<std::int64_t>> act_until_;
   std::map<NodeId, bool> gone_;
   std::size_t arrived_ = 0;
   std::size_t left_ = 0;
@@ -86,6 +101,7 @@ class LocalMembership final : public cluster::Membership {
   NodeId id() const noexcept override { return self_; }
   NodeId count() const noexcept override { return hub_->count(); }
   std::uint32_t epoch() const noexcept override { return 1; }
+  const std::atomic<std::int64_t>& act_until() const noexcept override { return hub_->act_until(self_); }
   Status publish(std::string_view name, GlobalAddress address) override {
     std::lock_guard lock(hub_->mutex_);
     hub_->roots_[std::string(name)] = address;

@@ -11,9 +11,9 @@ constexpr Kind kForHomes[] = {Kind::kGetShared,    Kind::kGetExclusive,      Kin
 constexpr Kind kForCaches[] = {Kind::kInvalidate, Kind::kForwardShared, Kind::kForwardExclusive,
                                Kind::kData,       Kind::kGrant,         Kind::kRefused,
                                Kind::kPutAck,     Kind::kOwnerData,     Kind::kWritten};
-constexpr Kind kForNeither[] = {Kind::kNone,           Kind::kAllocate,  Kind::kAllocateReply,
-                                Kind::kFree,           Kind::kFreeReply, Kind::kBarrierArrive,
-                                Kind::kBarrierRelease, Kind::kLeaving,   Kind::kCount};
+constexpr Kind kForNeither[] = {Kind::kNone,      Kind::kAllocate,      Kind::kAllocateReply,  Kind::kFree,
+                                Kind::kFreeReply, Kind::kBarrierArrive, Kind::kBarrierRelease, Kind::kLeaving,
+                                Kind::kProbe,     Kind::kProbeAnswer,   Kind::kCount};
 
 class HomeHears : public HomeTest {};
 class CacheHears : public CacheTest {};
