@@ -153,7 +153,7 @@ std::vector<Finding> measure(const std::string& transport, const std::string& ad
 }
 
 void examine_machine(const HostFiles& files, const Options& options, Report& report) {
-  report.add(check_processors(std::thread::hardware_concurrency()));
+  report.add(check_processors(files, std::thread::hardware_concurrency()));
   report.add(check_membarrier());
   for (const Finding& finding : check_memory(files, options)) report.add(finding);
   report.add(check_locked_memory(files, options));
@@ -168,7 +168,8 @@ void examine_machine(const HostFiles& files, const Options& options, Report& rep
 void examine_transports(const DoctorArguments& arguments, const HostFiles& files, const Options& options,
                         Report& report) {
   std::vector<std::string> names = arguments.transports;
-  if (names.empty() && options.transport != "auto") names = {options.transport};
+  if (names.empty()) names = {options.transport};
+  std::erase(names, "auto");
   const bool required = !names.empty();
   if (!required) names = {"shm", "tcp", "verbs"};
   std::vector<std::pair<std::string, std::string>> usable;

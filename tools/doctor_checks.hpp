@@ -42,7 +42,7 @@ struct HostFiles {
 };
 
 // The machine itself: doctor_host.cpp.
-[[nodiscard]] Finding check_processors(unsigned processors);
+[[nodiscard]] Finding check_processors(const HostFiles& files, unsigned processors);
 [[nodiscard]] Finding check_membarrier();
 /// Can a node have the memory that these options ask for, and of which pages?
 [[nodiscard]] std::vector<Finding> check_memory(const HostFiles& files, const Options& options);

@@ -70,7 +70,10 @@ Finding check_boot_clock() {
 Finding check_time_of_day() {
   timex state{};
   const int result = ::adjtimex(&state);
-  if (result < 0) return {Health::kWarning, "time of day", fmt::format("unknown: {}", std::strerror(errno)), ""};
+  if (result < 0) {
+    return {Health::kWarning, "time of day", fmt::format("unknown: adjtimex: {}", std::strerror(errno)),
+            "let the container's seccomp filter pass adjtimex"};
+  }
   const bool synchronised = result != TIME_ERROR && (state.status & STA_UNSYNC) == 0;
   return {synchronised ? Health::kOk : Health::kWarning, "time of day",
           synchronised ? fmt::format("synchronised, wrong by {} ms at most", state.maxerror / 1000)

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -152,9 +153,13 @@ std::vector<std::string> HostFiles::names(const std::string& path) const {
   return found;
 }
 
-Finding check_processors(unsigned processors) {
-  return {processors > 1 ? Health::kOk : Health::kWarning, "processors", fmt::format("{} for this process", processors),
-          "give nodes two or more: with one, each waits for the other's time slice"};
+Finding check_processors(const HostFiles& files, unsigned processors) {
+  const double load = std::strtod(files.line("/proc/loadavg").c_str(), nullptr);
+  const bool busy = load >= processors;
+  return {processors > 1 && !busy ? Health::kOk : Health::kWarning, "processors",
+          fmt::format("{} for this process, load {:.1f}", processors, load),
+          busy ? "other work takes them: whatever is measured here will be better without it"
+               : "give nodes two or more: with one, each waits for the other's time slice"};
 }
 
 Finding check_membarrier() {
@@ -194,8 +199,8 @@ Finding check_locked_memory(const HostFiles& files, const Options& options) {
   const bool devices = !files.names("/sys/class/infiniband").empty();
   const bool enough = limit->soft >= wanted || any;
   std::string seen = fmt::format("limit {}{}; over RDMA a node ({}) locks {}", bytes_text(limit->soft),
-                                 any ? ", which does not bind this user (CAP_IPC_LOCK)" : "", sizes_text(options),
-                                 base::format_bytes(wanted));
+                                 any && limit->soft < wanted ? ", which does not bind this user (CAP_IPC_LOCK)" : "",
+                                 sizes_text(options), base::format_bytes(wanted));
   if (!enough && !devices) seen += ", and there is no RDMA device";
   return {enough || !devices ? Health::kOk : Health::kProblem, "locked memory", std::move(seen),
           "ulimit -l unlimited (/etc/security/limits.conf: memlock), or LimitMEMLOCK=infinity in the systemd unit"};

@@ -72,23 +72,27 @@ FoundTransport check_transport(const HostFiles& files, const std::string& name, 
     return found;
   }
   if (address.empty() && name == "tcp") found.address = "127.0.0.1";  // as `atoll run` does it
+  std::string& seen = found.finding.seen;
+  std::string& remedy = found.finding.remedy;
   try {
     const fabric::Endpoint endpoint({name, found.address});  // as a node opens it
     if (found.address.empty()) found.address = address_in(endpoint.info());
-    found.finding.seen = endpoint.describe();
-    if (!found.address.empty()) found.finding.seen += fmt::format(" at {}", found.address);
-    return found;
+    seen = endpoint.describe();
+    if (!found.address.empty()) {
+      seen += fmt::format(" at {}", found.address);
+      return found;
+    }
+    remedy = "it does not say which IP address leads to it: give --address";
   } catch (const Error& error) {
-    found.finding.remedy = error.what();
-    if (!address.empty())
-      found.finding.remedy += fmt::format(" Is {} an address of this host (`ip address`)?", address);
+    seen = "cannot be had";
+    remedy = error.what();
+    if (!address.empty()) remedy += fmt::format(" Is {} an address of this host (`ip address`)?", address);
   }
   found.usable = false;
-  found.finding.seen = "cannot be had";
   if (required) {
     found.finding.health = Health::kProblem;
   } else if (name == "verbs" && files.names("/sys/class/infiniband").empty()) {
-    found.finding.seen = "not here: there is no RDMA device";
+    seen = "not here: there is no RDMA device";
   } else {
     found.finding.health = Health::kWarning;
   }

@@ -87,7 +87,7 @@ TEST_F(DoctorBehaviour, LooksAtEverythingAndLetsNodesTalk) {
 }
 
 TEST_F(DoctorBehaviour, MeasuresNothingWhenToldSo) {
-  ASSERT_EQ(doctor("--no-measure"), 0) << text_;
+  ASSERT_EQ(doctor("--no-measure --transport auto"), 0) << text_;
   EXPECT_EQ(health("transport tcp"), "ok");
   EXPECT_EQ(health("tcp control"), "not there");
   EXPECT_EQ(health("master"), "not there");

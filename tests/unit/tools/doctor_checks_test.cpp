@@ -65,9 +65,16 @@ constexpr const char* kLinkLocal = "fe80:0000:0000:0000:5054:00ff:fe12:3456";
 constexpr const char* kOfIpv4 = "0000:0000:0000:0000:0000:ffff:0a4d:0001";
 constexpr const char* kOfIpv6 = "fd00:0000:0000:0000:0000:0000:0000:0007";
 
-TEST_F(DoctorChecks, OneProcessorIsFew) {
-  EXPECT_EQ(check_processors(2).health, Health::kOk);
-  EXPECT_EQ(check_processors(1).health, Health::kWarning);
+TEST_F(DoctorChecks, ProcessorsMayBeFewOrBusy) {
+  put("/proc/loadavg", "0.42 3.00 3.00 2/345 6789\n");
+  EXPECT_EQ(check_processors(files_, 2).health, Health::kOk);
+  EXPECT_EQ(check_processors(files_, 2).seen, "2 for this process, load 0.4");
+  EXPECT_EQ(check_processors(files_, 1).health, Health::kWarning);
+  EXPECT_THAT(check_processors(files_, 1).remedy, HasSubstr("two or more"));
+  put("/proc/loadavg", "2.50 0.10 0.10 2/345 6789\n");
+  EXPECT_EQ(check_processors(files_, 2).health, Health::kWarning);
+  EXPECT_THAT(check_processors(files_, 2).remedy, HasSubstr("other work"));
+  EXPECT_EQ(check_processors(files_, 4).health, Health::kOk);
 }
 
 TEST_F(DoctorChecks, MemoryIsComparedWithWhatANodeTakes) {
