@@ -6,6 +6,7 @@
 
 #include "base/units.hpp"
 #include "bench/array.hpp"
+#include "bench/channels.hpp"
 #include "bench/darray.hpp"
 #include "bench/fabric.hpp"
 #include "bench/gam.hpp"
@@ -258,6 +259,7 @@ void add_bench(CLI::App& app) {
   node->add_subcommand("darray", "")->callback([] { bench::run_darray_node(); });
   node->add_subcommand("ycsb", "")->callback([] { bench::run_ycsb_node(); });
   node->add_subcommand("fabric", "")->callback([] { bench::run_fabric_node(); });
+  node->add_subcommand("channels", "")->callback([] { bench::run_channels_node(); });
 }
 
 }  // namespace atoll::tools

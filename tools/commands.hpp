@@ -23,5 +23,9 @@ void add_scale(CLI::App& app);
 void add_kv(CLI::App& app);
 void add_key(CLI::App& app);
 void add_master(CLI::App& app);
+void add_doctor(CLI::App& app);
+
+/// Empty when `text` is HOST:PORT, else what is wrong with it. A validator, as CLI11 wants it.
+std::string check_address(const std::string& text);
 
 }  // namespace atoll::tools

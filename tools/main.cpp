@@ -25,7 +25,7 @@ std::string usage_error(const CLI::App* app, const CLI::Error& error) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Atoll: the memory of many processes as one coherent memory.", "atoll");
+  CLI::App app("Atoll: the memory of many machines as one coherent memory.", "atoll");
   app.set_version_flag("--version", std::string("atoll ") + ATOLL_VERSION);
   app.require_subcommand(1);
   app.failure_message(usage_error);
@@ -42,6 +42,7 @@ int run(int argc, char** argv) {
   atoll::tools::add_status(app);
   atoll::tools::add_master(app);
   atoll::tools::add_key(app);
+  atoll::tools::add_doctor(app);
   atoll::tools::add_explore(app);
   atoll::tools::add_sim(app);
   atoll::tools::add_scale(app);

@@ -113,6 +113,8 @@ int serve(const MasterArguments& arguments) {
   return outcome.failure.empty() && outcome.deaths.empty() ? 0 : 1;
 }
 
+}  // namespace
+
 std::string check_address(const std::string& text) {
   try {
     (void)cluster::parse_tcp_address(text, "address");
@@ -121,8 +123,6 @@ std::string check_address(const std::string& text) {
   }
   return {};
 }
-
-}  // namespace
 
 void add_master(CLI::App& app) {
   auto arguments = std::make_shared<MasterArguments>();

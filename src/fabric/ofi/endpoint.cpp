@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -30,7 +31,7 @@ Info make_hints(const OfiChoice& choice) {
   hints->tx_attr->msg_order = kOrder;
   hints->rx_attr->msg_order = kOrder;
   hints->tx_attr->inject_size = sizeof(wire::Message);
-  hints->fabric_attr->prov_name = ::strdup(provider_name(choice.provider).c_str());
+  if (!choice.provider.empty()) hints->fabric_attr->prov_name = ::strdup(provider_name(choice.provider).c_str());
   return hints;
 }
 
@@ -65,6 +66,16 @@ Info find_provider(const OfiChoice& choice) {
   if (ofi_library().getinfo(kApi, node, nullptr, node == nullptr ? 0 : FI_SOURCE, hints.get(), &found) != 0)
     return nullptr;
   return Info(found);
+}
+
+std::vector<std::string> usable_providers(const std::string& address) {
+  std::vector<std::string> names;
+  const Info found = find_provider({"", address});
+  for (const fi_info* each = found.get(); each != nullptr; each = each->next) {
+    const std::string name = each->fabric_attr->prov_name;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
 }
 
 std::string explain_missing(const OfiChoice& choice) {

@@ -36,7 +36,7 @@ using Info = std::unique_ptr<fi_info, FreeInfo>;
 
 /// Which way to the network is wanted.
 struct OfiChoice {
-  std::string provider;  // "tcp", "verbs", or as libfabric names it
+  std::string provider;  // "tcp", "verbs", or as libfabric names it; empty: any
   std::string address;   // of this host, where the endpoint shall be; empty: any that the provider offers
 };
 
@@ -44,6 +44,8 @@ struct OfiChoice {
 [[nodiscard]] std::string provider_name(std::string_view wanted);
 /// What libfabric offers for it. Null where it offers nothing that will do. Costs some milliseconds.
 [[nodiscard]] Info find_provider(const OfiChoice& choice);
+/// The names of all that would do, the best first. With an address: there.
+[[nodiscard]] std::vector<std::string> usable_providers(const std::string& address);
 /// Why there is nothing, and what to do about it: for people. Looks at devices, limits and providers.
 [[nodiscard]] std::string explain_missing(const OfiChoice& choice);
 

@@ -55,6 +55,7 @@ OfiLibrary load() {
   find(library, "fi_dupinfo", found.dupinfo);
   find(library, "fi_fabric", found.fabric);
   find(library, "fi_strerror", found.strerror);
+  find(library, "fi_version", found.version);
   // Its first look loads the rest.
   fi_info* info = nullptr;
   if (found.getinfo(FI_VERSION(1, 17), nullptr, nullptr, 0, nullptr, &info) == 0) found.freeinfo(info);

@@ -17,6 +17,7 @@ struct OfiLibrary {
   decltype(&::fi_dupinfo) dupinfo = nullptr;
   decltype(&::fi_fabric) fabric = nullptr;
   decltype(&::fi_strerror) strerror = nullptr;
+  decltype(&::fi_version) version = nullptr;
 };
 
 /// Thread-safety: may be called from any thread. Throws Error where there is no libfabric. It is never unloaded.
