@@ -130,15 +130,20 @@ MasterMembership::~MasterMembership() {
 /// The next frame while the cluster starts: `what`, or "peers". Throws Error for anything else.
 Frame MasterMembership::await_start(Clock::time_point deadline, const char* what) {
   Frame frame;
-  const Status status = await_frame(*connection_, frame, deadline);
-  if (status.code() == Errc::kDeadline) {
-    throw Error(fmt::format("not all {} nodes joined within {:.1f} s; `atoll status` shows which did", count_,
-                            double(join_timeout_.count()) / 1000),
-                Errc::kDeadline);
-  }
-  if (!status.ok()) throw Error("the master was lost while joining: " + connection_->why(), Errc::kClusterDown);
+  fail_unless(await_frame(*connection_, frame, deadline));
   if (frame.op() != what && frame.op() != "peers") fail_to_start(frame);
   return frame;
+}
+
+/// What a wait for the master came to, as an Error.
+void MasterMembership::fail_unless(const Status& status) const {
+  if (status.ok()) return;
+  if (status.code() != Errc::kDeadline) {
+    throw Error("the master was lost while joining: " + connection_->why(), Errc::kClusterDown);
+  }
+  throw Error(fmt::format("not all {} nodes joined within {:.1f} s; `atoll status` shows which did", count_,
+                          double(join_timeout_.count()) / 1000),
+              Errc::kDeadline);
 }
 
 void MasterMembership::fail_to_start(const Frame& frame) const {
@@ -219,7 +224,7 @@ void MasterMembership::await_lease(Clock::time_point deadline) {
     Frame frame;
     const Status status = await_frame(*connection_, frame, std::min(deadline, Clock::now() + until));
     if (status.code() == Errc::kDeadline && Clock::now() < deadline) continue;
-    if (!status.ok()) throw Error("the master was lost while joining: " + connection_->why(), status.code());
+    fail_unless(status);
     if (frame.op() != "answer" && frame.op() != "death") fail_to_start(frame);
     if (const std::string why = on_frame(frame); !why.empty()) throw Error("the master makes no sense: " + why);
   }

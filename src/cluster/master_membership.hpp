@@ -78,6 +78,7 @@ class MasterMembership final : public Membership {
   void take_joined(const Frame& frame) ATOLL_REQUIRES(mutex_);
   void find_local_address() ATOLL_REQUIRES(mutex_);
   Frame await_start(Clock::time_point deadline, const char* what) ATOLL_REQUIRES(mutex_);
+  void fail_unless(const Status& status) const ATOLL_REQUIRES(mutex_);
   [[noreturn]] void fail_to_start(const Frame& frame) const;
   Roster await_roster(Clock::time_point deadline) ATOLL_REQUIRES(mutex_);
   void await_lease(Clock::time_point deadline) ATOLL_REQUIRES(mutex_);

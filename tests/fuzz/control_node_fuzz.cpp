@@ -20,7 +20,8 @@ void live(NodeId nodes) {
   const auto membership = cluster::Membership::connect(options);
   const base::Fd segment(::dup(Descriptors::get(0)));
   const cluster::Events events{[&](NodeId node, const std::string&) { ATOLL_FUZZ_CHECK(node < nodes); },
-                               [&] { ATOLL_FUZZ_CHECK(!lost.exchange(true)); }};
+                               [&] { ATOLL_FUZZ_CHECK(!lost.exchange(true)); },
+                               [](cluster::Standing, const std::string&) {}};
   std::vector<cluster::Peer> peers = membership->exchange({segment, {}}, events);
   ATOLL_FUZZ_CHECK(peers.size() == nodes && membership->count() == nodes);
   for (const cluster::Peer& peer : peers) {

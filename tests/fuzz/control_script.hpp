@@ -86,16 +86,13 @@ class Descriptors {
 inline Json plausible_frame(Input& input, bool from_master) {
   const unsigned which = input.byte(), a = input.byte(), b = input.byte();
   const Json node = a < 250 ? Json(a % 5) : Json(std::uint64_t{1} << (b % 64));
+  const Json members = b % 2 == 0 ? Json{{0, 7, 1}, {1, 7, 1}} : Json::array();
   if (!from_master) {
-    switch (which % 8) {
+    switch (which % 10) {
       case 0:
-        return {{"op", "join"},
-                {"node", node},
-                {"pid", 1},
-                {"memory", b},
-                {"cache", b},
-                {"line", 512},
-                {"version", b == 0 ? cluster::kProtocolVersion : 1}};
+        return {
+            {"op", "join"}, {"node", node}, {"incarnation", 7}, {"pid", 1},
+            {"memory", b},  {"cache", b},   {"line", 512},      {"version", b == 0 ? cluster::kProtocolVersion : 1}};
       case 1:
         return {{"op", "exchange"},
                 {"address", ""},
@@ -109,7 +106,15 @@ inline Json plausible_frame(Input& input, bool from_master) {
       case 4: return {{"op", "leave"}};
       case 5: return {{"op", "status"}};
       case 6: return {{"op", "ready"}};
-      default: return {{"op", "heartbeat"}, {"counters", Json::object()}};
+      case 7:
+        return {{"op", "report"},           {"node", node},       {"incarnation", 7},
+                {"previous_term", b / 128}, {"state", b / 8 % 5}, {"sent", a},
+                {"epoch", b % 4},           {"members", members}, {"unreachable", {b % 3}}};
+      case 8:
+        return {{"op", "return"}, {"node", node},       {"incarnation", 7 + b / 128},
+                {"pid", 1},       {"memory", b},        {"cache", b},
+                {"line", 512},    {"left", b % 2 == 1}, {"version", cluster::kProtocolVersion}};
+      default: return {{"op", "names"}, {"names", {{std::string(a % 4, 'n'), b}}}};
     }
   }
   Json peer = {{"node", node}, {"pid", b}, {"address", "a"}, {"memory", 1 << 20}, {"cache", 65536}, {"line", 512}};
@@ -117,10 +122,12 @@ inline Json plausible_frame(Input& input, bool from_master) {
     peer["door"] = "atoll-door-0";
     peer["token"] = "t";
   }
-  switch (which % 10) {
+  switch (which % 13) {
     case 0:
-      return {{"op", "joined"},      {"nodes", node},  {"epoch", b},
-              {"doors", b % 4 == 3}, {"listens", "h"}, {"heartbeat_ms", b % 8 / 4}};
+      return {{"op", "joined"}, {"nodes", node},
+              {"term", 1},      {"lease_ms", b % 8 / 4 == 0 ? 315'360'000'000 : 500},
+              {"grace_ms", 0},  {"doors", b % 4 == 3},
+              {"listens", "h"}};
     case 1: return {{"op", "peers"}, {"peers", {peer, {{"node", b % 4}, {"pid", 1}}}}};
     case 2: return {{"op", "peers"}, {"peers", {peer}}};
     case 3: return {{"op", "roster"}, {"nodes", node}, {"epoch", b}};
@@ -129,7 +136,12 @@ inline Json plausible_frame(Input& input, bool from_master) {
     case 6: return {{"op", a % 2 == 0 ? "all_left" : "refused"}, {"why", "x"}};
     case 7: return {{"op", "status"}, {"program", "p"}, {"pid", b}, {"started", b}, {"epoch", 1}, {"nodes", node}};
     case 8: return {{"op", "status_node"}, {"node", node}, {"pid", b}, {"state", "joined"}, {"line", 512}};
-    default: return {{"op", "go"}, {"epoch", b}};
+    case 9: return {{"op", "go"}};
+    case 10:
+      return {{"op", "answer"},   {"term", 1 + b / 128}, {"echo", 0},
+              {"verdict", a % 3}, {"epoch", b % 8},      {"members", members}};
+    case 11: return {{"op", "ending"}};
+    default: return {{"op", "returned"}, {"term", b}};
   }
 }
 

@@ -214,7 +214,9 @@ def control_master():
 
     two = bytes([1])
     joins = client(0, known(0, 0)) + client(1, known(0, 1))
-    brings = client(0, with_fds(1, 1, 1)) + client(1, with_fds(1, 1, 1))
+    # All report, twice: the first time the cluster is founded, the second time they have its epoch.
+    reports = b"".join(client(k, known(7, k, epoch)) for epoch in (1, 2) for k in (0, 1)) + client(0, WAIT)
+    brings = client(0, with_fds(1, 1, 1)) + client(1, with_fds(1, 1, 1)) + reports
     asks = bytes([8])
     yield "status", two + client(0, known(5), WAIT)
     yield "start", two + joins + brings + asks
@@ -230,23 +232,30 @@ def control_master():
     yield "cut", two + client(0, raw(frame({"op": "join", "node": 0})[:9])) + bytes([12])
     by_doors = bytes([4])
     offers = client(0, known(1, 0)) + client(1, known(1, 0))
-    ready = client(0, known(6)) + client(1, known(6))
+    ready = client(0, known(6)) + client(1, known(6)) + reports
     yield "doors", by_doors + joins + offers + ready + asks + client(0, known(3, 1, 1), known(4))
     yield "doors-two-hosts", by_doors + joins + client(0, known(1, 0)) + client(1, known(1, 1)) + ready + asks
     yield "doors-too-early", by_doors + joins + client(0, known(1, 0), known(6)) + asks
     yield "doors-a-segment", by_doors + joins + client(0, with_fds(1, 1, 1)) + asks
-    yield "doors-heartbeat", by_doors + joins + offers + ready + client(0, known(7)) + asks
+    yield "doors-report", by_doors + joins + offers + ready + client(0, known(7, 0, 10)) + asks
+    yield "return", by_doors + client(0, known(8, 0, 0), known(9, 1, 9)) + client(1, known(8, 1, 1), known(7, 1, 8)) + asks
+    yield "return-again", by_doors + joins + offers + ready + client(2, known(8, 0, 0), known(7, 0, 10)) + asks
+    yield "return-another", by_doors + joins + offers + ready + client(2, known(8, 0, 128)) + asks
 
 
 def control_node():
     two = bytes([1, 0])
     joined, roster = known(0, 2, 1), known(3, 2, 1)
-    start = joined + WAIT + with_fds(1, 1, 2, 1, 9) + roster
+    lease = known(10, 0, 1)  # renewed, for ten years
+    start = joined + WAIT + with_fds(1, 1, 2, 1, 9) + roster + lease
     yield "start", two + start
-    yield "alone", bytes([0, 0]) + known(0, 1, 1) + WAIT + known(3, 1, 1)
+    yield "alone", bytes([0, 0]) + known(0, 1, 1) + WAIT + known(3, 1, 1) + lease
     yield "replies", two + start + WAIT + known(5, 1, 0) + WAIT + known(5, 2, 0) + WAIT + known(6)
     yield "not-found", two + start + WAIT + known(5, 1, 13) + WAIT + known(5, 2, 13)
-    yield "death", two + start + known(4, 1, 3) + known(6)
+    yield "death", two + start + known(4, 1, 3) + known(10, 1, 2) + known(6)
+    yield "fenced", two + start + WAIT + known(10, 2, 3) + WAIT
+    yield "no-lease", two + joined + WAIT + with_fds(1, 1, 2, 1, 9) + roster + known(10, 1, 1) + WAIT
+    yield "ending", two + start + WAIT + known(11) + known(5, 1, 0) + WAIT
     yield "refused", two + known(6, 1)
     yield "start-failed", two + joined + text({"op": "start_failed", "why": "node 1 died"})
     yield "no-segment", two + joined + roster
@@ -257,10 +266,10 @@ def control_node():
     yield "unknown", two + start + text({"op": "dance"})
     yield "garbage", two + start + raw(b"\x00" * 8)
     doors = known(0, 2, 3) + WAIT + known(2, 1, 3) + roster + WAIT
-    yield "doors", two + doors + known(9, 0, 1) + WAIT + known(6)
+    yield "doors", two + doors + known(9, 0, 1) + lease + WAIT + known(6)
     yield "doors-no-go", two + doors + text({"op": "start_failed", "why": "node 1 died"})
     yield "doors-a-segment", two + known(0, 2, 3) + WAIT + with_fds(1, 1, 2, 1, 3) + roster
-    yield "heartbeats", two + known(0, 2, 5) + WAIT + with_fds(1, 1, 2, 1, 9) + roster + WAIT + WAIT + known(6)
+    yield "short-lease", two + known(0, 2, 5) + WAIT + with_fds(1, 1, 2, 1, 9) + roster + WAIT + lease + known(6)
     yield "far-epoch", two + start + text({"op": "death", "node": 1, "why": "", "epoch": 1 << 40})
 
 
