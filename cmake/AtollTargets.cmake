@@ -12,19 +12,19 @@ endif()
 if(ATOLL_SANITIZE)
   target_compile_options(atoll_flags INTERFACE -fsanitize=${ATOLL_SANITIZE} -fno-omit-frame-pointer
                                                -fno-sanitize-recover=all -g1 -O1)
-  # GCC 12 takes the address of a thread_local, used through a reference, for null. What really is null faults anyway.
-  if(ATOLL_SANITIZE MATCHES undefined)
-    target_compile_options(atoll_flags INTERFACE -fno-sanitize=null)
-  endif()
   target_link_options(atoll_flags INTERFACE -fsanitize=${ATOLL_SANITIZE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # Instrumented code confuses GCC's flow analysis (std::regex, std::function); the release build has this warning.
+    # The presets use clang, which needs none of this. Instrumented code confuses GCC's flow analysis (std::regex,
+    # std::function); GCC 12 takes the address of a thread_local, used through a reference, for null; and it warns of each
+    # fence that ThreadSanitizer does not know fences. (Ours stand between atomics only and publish nothing else, so that
+    # it misses nothing and invents nothing.)
     target_compile_options(atoll_flags INTERFACE -Wno-maybe-uninitialized)
-  endif()
-  if(ATOLL_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # ThreadSanitizer does not know fences. Ours stand between atomics only and publish nothing else, so that it misses
-    # nothing and invents nothing.
-    target_compile_options(atoll_flags INTERFACE -Wno-tsan)
+    if(ATOLL_SANITIZE MATCHES undefined)
+      target_compile_options(atoll_flags INTERFACE -fno-sanitize=null)
+    endif()
+    if(ATOLL_SANITIZE MATCHES thread)
+      target_compile_options(atoll_flags INTERFACE -Wno-tsan)
+    endif()
   endif()
 endif()
 
@@ -43,13 +43,20 @@ else()
   target_compile_options(atoll_quick_build INTERFACE -O1)
 endif()
 
+# For what the fuzz targets are made of: it counts for libFuzzer what it runs. Where libFuzzer is not linked the
+# sanitizer's own runtime takes the calls and does nothing.
+add_library(atoll_fuzzed INTERFACE)
+if(ATOLL_FUZZ)
+  target_compile_options(atoll_fuzzed INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 # atoll_layer(NAME SOURCES... [DEPS ...]): one folder of src/ as an object library. DEPS are the layers
 # that it may include; a folder that is not named there is not on the include path of its link line.
 function(atoll_layer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
   add_library(atoll_${name} OBJECT ${ARG_SOURCES})
   target_include_directories(atoll_${name} PUBLIC ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
-  target_link_libraries(atoll_${name} PRIVATE atoll_flags ${ARG_LIBS} Threads::Threads)
+  target_link_libraries(atoll_${name} PRIVATE atoll_flags atoll_fuzzed ${ARG_LIBS} Threads::Threads)
   foreach(dep ${ARG_DEPS})
     add_dependencies(atoll_${name} atoll_${dep})
   endforeach()

@@ -60,7 +60,7 @@ TEST_P(LineMapTest, OwnLinesHaveDataAndADirectoryEntry) {
   EXPECT_TRUE(ref.is_home());
   EXPECT_EQ(ref.directory->state, coherence::DirState::kUnshared);
   EXPECT_EQ(ref.directory->owner, kNoNode);
-  EXPECT_EQ(ref.hot.byte_at(at), memory.front().bytes + at.offset());
+  EXPECT_EQ(ref.hot.byte_at(at), reinterpret_cast<std::byte*>(memory.data()) + at.offset());
   EXPECT_EQ(ref.hot.access(), 0);  // nobody came for it yet
   EXPECT_EQ(ref.hot.fenced(), GetParam());
   EXPECT_EQ(map.ref(at + 100).line, ref.line);
