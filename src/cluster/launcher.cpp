@@ -129,6 +129,7 @@ class Launcher {
   struct Running {
     ChildProcess process;               // the node, or, on another host, the ssh that leads there
     std::array<LineWriter, 2> writers;  // of stdout and stderr
+    bool lost = false;                  // declared out, whatever its process does
   };
 
   static MasterConfig master_config(const LaunchSpec& spec);
@@ -142,6 +143,7 @@ class Launcher {
   void on_signal();
   void pass_output(Running& node, int max_reads);
   void on_exit(NodeId id);
+  void on_losses();
   void on_failure(NodeId id, const std::string& why, bool expected);
   void on_clock();
   void kill_after(std::chrono::milliseconds delay, int signal);
@@ -264,7 +266,7 @@ int Launcher::not_executed(int error) const {
 // ---- events ----
 
 void Launcher::wait_for_events() {
-  std::vector<pollfd> polls = {{signals_.fd(), POLLIN, 0}};
+  std::vector<pollfd> polls = {{signals_.fd(), POLLIN, 0}, {master_.loss_fd(), POLLIN, 0}};
   for (const Running& node : nodes_) {
     polls.push_back({node.process.exit_fd(), POLLIN, 0});  // poll skips what is -1
     polls.push_back({node.process.out.get(), POLLIN, 0});
@@ -282,10 +284,21 @@ void Launcher::wait_for_events() {
   if (polls[0].revents != 0) on_signal();
   // Exits first: why a node died shall be said before the complaints of the others.
   for (std::size_t k = 0; k < nodes_.size(); ++k) {
-    if (polls[1 + 3 * k].revents != 0) on_exit(NodeId(k));
+    if (polls[2 + 3 * k].revents != 0) on_exit(NodeId(k));
   }
   for (std::size_t k = 0; k < nodes_.size(); ++k) {
-    if (polls[2 + 3 * k].revents != 0 || polls[3 + 3 * k].revents != 0) pass_output(nodes_[k], 2);
+    if (polls[3 + 3 * k].revents != 0 || polls[4 + 3 * k].revents != 0) pass_output(nodes_[k], 2);
+  }
+  if (polls[1].revents != 0) on_losses();
+}
+
+/// Nodes that hang, or cannot be reached: the others go on without them, and nobody waits for their end.
+void Launcher::on_losses() {
+  for (const Master::LostNode& lost : master_.take_losses()) {
+    if (!nodes_[lost.node].process.running()) continue;
+    nodes_[lost.node].lost = true;
+    if (code_ == 0) code_ = 1;
+    on_failure(lost.node, "was declared out: " + lost.why, false);
   }
 }
 
@@ -376,6 +389,12 @@ void Launcher::on_clock() {
     killed_ = true;
     say("{} of the nodes did not end within {}; killing them", alive(), kill_reason_);
     signal_all(SIGKILL);
+  }
+  const auto hangs = [](const Running& n) { return n.process.running() && n.lost; };
+  const auto hanging = std::size_t(std::count_if(nodes_.begin(), nodes_.end(), hangs));
+  if (hanging > 0 && hanging == alive() && !kill_at_ && !killed_) {
+    kill_after(kKillDelay, SIGTERM);  // they may say something when they find themselves fenced
+    signal_all(SIGTERM);
   }
   if (hang_up_at_ && *hang_up_at_ <= now) {
     hang_up_at_.reset();

@@ -54,6 +54,7 @@ Master::Master(MasterConfig config)
       listener_(listen_abstract(name_)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       over_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      lost_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       times_(LeaseTimes::of_ms(config_.lease.count(), config_.grace.count())),
       record_(config_.state_file ? std::optional<RecordFile>(std::in_place, *config_.state_file, config_.nodes)
                                  : std::nullopt),
@@ -65,7 +66,7 @@ Master::Master(MasterConfig config)
   if (config_.nodes == 0 || config_.nodes > kMaxNodes) {
     throw Error(fmt::format("a cluster of {} nodes: give 1 to {}", config_.nodes, kMaxNodes));
   }
-  if (!wake_.valid() || !over_.valid()) {
+  if (!wake_.valid() || !over_.valid() || !lost_.valid()) {
     throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
   }
   {
@@ -332,6 +333,13 @@ void Master::check_over(Clock::time_point& until) {
   const bool alone = std::none_of(members_.begin(), members_.end(), connected);
   if (alone || *over_by_ <= now) return ring(over_);
   until = std::min(until, *over_by_);
+}
+
+std::vector<Master::LostNode> Master::take_losses() {
+  const base::MutexLock lock(mutex_);
+  std::uint64_t rung = 0;
+  (void)!::read(lost_.get(), &rung, sizeof(rung));
+  return std::exchange(losses_, {});
 }
 
 Master::Outcome Master::outcome() {

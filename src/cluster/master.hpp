@@ -80,6 +80,13 @@ class Master {
   /// Where it listens for nodes of other hosts: with the port that the system chose. None when it does not.
   [[nodiscard]] const std::optional<TcpAddress>& tcp_address() const noexcept { return tcp_address_; }
 
+  /// Readable when a node was declared out, whose process may still be there.
+  [[nodiscard]] int loss_fd() const noexcept { return lost_.get(); }
+  struct LostNode {
+    NodeId node = kNoNode;
+    std::string why;
+  };
+  [[nodiscard]] std::vector<LostNode> take_losses() ATOLL_EXCLUDES(mutex_);
   /// Readable when it is over: all nodes have left or are dead, or the start has failed; and they know it.
   [[nodiscard]] int over_fd() const noexcept { return over_.get(); }
   struct Outcome {
@@ -190,7 +197,7 @@ class Master {
   const MasterConfig config_;
   const std::string name_;
   const std::int64_t started_;  // seconds since 1970
-  base::Fd listener_, wake_, over_;
+  base::Fd listener_, wake_, over_, lost_;
   std::optional<TcpAddress> tcp_address_;  // set before the thread starts
 
   base::Mutex mutex_;
@@ -203,8 +210,9 @@ class Master {
   const LeaseTimes times_;
   std::optional<RecordFile> record_ ATOLL_GUARDED_BY(mutex_);
   LeaseMaster lease_ ATOLL_GUARDED_BY(mutex_);
-  LeaseRecord saved_ ATOLL_GUARDED_BY(mutex_);           // what is on disk
-  std::vector<NodeId> untold_ ATOLL_GUARDED_BY(mutex_);  // dead, but nobody knows yet
+  LeaseRecord saved_ ATOLL_GUARDED_BY(mutex_);             // what is on disk
+  std::vector<LostNode> losses_ ATOLL_GUARDED_BY(mutex_);  // for take_losses
+  std::vector<NodeId> untold_ ATOLL_GUARDED_BY(mutex_);    // dead, but nobody knows yet
   const LeaseTime began_at_;
   LeaseTime looked_at_ ATOLL_GUARDED_BY(mutex_) = 0;
   bool resuming_ ATOLL_GUARDED_BY(mutex_) = false;  // the cluster is older than this master

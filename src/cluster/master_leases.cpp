@@ -1,6 +1,7 @@
 // Who is in: the master's part of leases, and nodes that come back to a master that was started anew.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -108,6 +109,11 @@ void Master::declare(const std::vector<Loss>& losses) {
     member.why = clipped(reason_of(loss));
     member.state = State::kDead;
     untold_.push_back(loss.node);
+    if (loss.reason != LossReason::kEnded) {
+      losses_.push_back({loss.node, member.why});
+      const std::uint64_t one = 1;
+      (void)!::write(lost_.get(), &one, sizeof(one));
+    }
     spdlog::info("node {} is dead: {}", loss.node, member.why);
   }
   if (untold_.empty() || !save_record()) return;

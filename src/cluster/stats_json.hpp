@@ -1,4 +1,4 @@
-// A node's counters as JSON, for heartbeats, `atoll status` and whoever reads it.
+// A node's counters as JSON, for reports, `atoll status` and whoever reads it.
 #pragma once
 
 #include <nlohmann/json.hpp>

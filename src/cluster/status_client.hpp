@@ -21,7 +21,7 @@ struct FoundCluster {
 [[nodiscard]] std::vector<FoundCluster> find_clusters();
 
 /// {program, pid, started, epoch, nodes: [{node, pid, state, why?, memory, cache, line, counters, heard_ms?}]}; the
-/// counters are heard_ms old when they came with a heartbeat. kClusterDown when the master is gone, kDeadline when it
+/// counters are heard_ms old when they came with a report. kClusterDown when the master is gone, kDeadline when it
 /// does not answer in time.
 [[nodiscard]] Result<Json> query_status(const std::string& socket, std::chrono::milliseconds timeout);
 

@@ -74,6 +74,17 @@ TEST(LauncherBehaviour, EndsAllWhenOneDiesAndSaysWhichAndWhy) {
   EXPECT_EQ(aborted.wait(), 128 + SIGABRT);
 }
 
+TEST(LauncherBehaviour, ANodeThatHangsIsDeclaredOutAndEnded) {
+  for (const char* how : {"--grace 0.2", "--keep-going"}) {
+    Command cluster(scenario(fmt::format("-n 3 --lease 1 {}", how), "stopped lock"));
+    EXPECT_EQ(cluster.wait(), 1) << how;
+    EXPECT_THAT(cluster.output(), HasSubstr("node 1 was declared out: nothing was heard of it for 1.0 s")) << how;
+    for (const int survivor : {0, 2}) {
+      EXPECT_THAT(cluster.output(), HasSubstr(fmt::format("node {} got: node died (node 1)", survivor))) << how;
+    }
+  }
+}
+
 TEST(LauncherBehaviour, KillNineOfTheLauncherLeavesNoProcess) {
   Command cluster(scenario("-n 3", "sleep"));
   const auto pids = cluster.wait_for("pid ([0-9]+)", 3);

@@ -89,7 +89,7 @@ TEST_F(MasterBehaviour, ADeathIsToldToTheOthers) {
     EXPECT_THAT(nodes[survivor]->output(), HasSubstr(fmt::format("node {} got: node died (node 1)", survivor)));
   }
   EXPECT_EQ(master->wait(), 1);
-  EXPECT_THAT(master->output(), HasSubstr("atoll: node 1: its connection ended"));
+  EXPECT_THAT(master->output(), HasSubstr("atoll: node 1: nothing was heard of it for 5.0 s (its connection ended)"));
 }
 
 TEST_F(MasterBehaviour, StatusFindsIt) {
@@ -98,7 +98,7 @@ TEST_F(MasterBehaviour, StatusFindsIt) {
   std::vector<std::string> pids;
   for (auto& node : nodes) pids.push_back(node->wait_for("pid ([0-9]+)", 1).at(0));
   const std::string ask = fmt::format("{} status --json --cluster {}", ATOLL_COMMAND, master->pid());
-  // The counters come with the first heartbeat.
+  // The counters come with the first report.
   std::string shown;
   for (const auto end = atoll::test::Clock::now() + atoll::test::kHang; atoll::test::Clock::now() < end;) {
     Command status(ask);

@@ -55,6 +55,7 @@ int die(Node& node, std::string_view death, std::string_view how) {
   if (node.id() != kVictim) return say(node, wait_for_victim(node, how, locked));
   std::this_thread::sleep_for(200ms);
   if (death == "killed") ::raise(SIGKILL);
+  if (death == "stopped") ::raise(SIGSTOP);
   if (death == "aborted") std::abort();
   if (death == "_exit") ::_exit(0);
   std::exit(0);  // the node is on main's stack: its destructor does not run
