@@ -4,7 +4,7 @@ include(GNUInstallDirs)
 add_library(atoll_flags INTERFACE)
 target_compile_options(atoll_flags INTERFACE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  target_compile_options(atoll_flags INTERFACE -Wthread-safety)
+  target_compile_options(atoll_flags INTERFACE -Wthread-safety "SHELL:-Xclang -fno-pch-timestamp")  # the latter for ccache
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(atoll_flags INTERFACE -Wno-restrict)  # a false alarm of GCC 12 about "text" + std::string
