@@ -4,7 +4,7 @@ include(GNUInstallDirs)
 add_library(atoll_flags INTERFACE)
 target_compile_options(atoll_flags INTERFACE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  target_compile_options(atoll_flags INTERFACE -Wthread-safety)
+  target_compile_options(atoll_flags INTERFACE -Wthread-safety "SHELL:-Xclang -fno-pch-timestamp")  # the latter for ccache
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(atoll_flags INTERFACE -Wno-restrict)  # a false alarm of GCC 12 about "text" + std::string
@@ -50,13 +50,34 @@ if(ATOLL_FUZZ)
   target_compile_options(atoll_fuzzed INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# atoll_layer(NAME SOURCES... [DEPS ...]): one folder of src/ as an object library. DEPS are the layers
-# that it may include; a folder that is not named there is not on the include path of its link line.
+# What most sources include, read once: atoll_common_headers(TARGET [FROM]), where FROM is a target with the same flags that has
+# read it. Not for ThreadSanitizer: that build sees what a source has forgotten to include.
+function(atoll_common_headers target)
+  if(ATOLL_SANITIZE MATCHES thread)
+    return()
+  elseif(ARGN)
+    target_precompile_headers(${target} REUSE_FROM ${ARGN})
+  else()
+    target_precompile_headers(${target} PRIVATE <algorithm> <array> <atomic> <chrono> <cstring> <functional> <map> <memory>
+                                                <optional> <span> <string> <vector> <fmt/format.h>)
+  endif()
+endfunction()
+
+# atoll_layer(NAME SOURCES... [DEPS ...] [LIBS ...] [HEADERS ...]): one folder of src/ as an object library. DEPS are the
+# layers that it may include; a folder that is not named there is not on the include path of its link line. HEADERS are
+# what this layer reads once, instead of the common ones.
 function(atoll_layer name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS;HEADERS" ${ARGN})
   add_library(atoll_${name} OBJECT ${ARG_SOURCES})
   target_include_directories(atoll_${name} PUBLIC ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
-  target_link_libraries(atoll_${name} PRIVATE atoll_flags atoll_fuzzed ${ARG_LIBS} Threads::Threads)
+  target_link_libraries(atoll_${name} PRIVATE atoll_flags atoll_fuzzed fmt::fmt spdlog::spdlog ${ARG_LIBS} Threads::Threads)
+  if(ARG_HEADERS)
+    target_precompile_headers(atoll_${name} PRIVATE ${ARG_HEADERS})
+  elseif(name STREQUAL base)
+    atoll_common_headers(atoll_base)
+  else()
+    atoll_common_headers(atoll_${name} atoll_base)
+  endif()
   foreach(dep ${ARG_DEPS})
     add_dependencies(atoll_${name} atoll_${dep})
   endforeach()
