@@ -169,9 +169,9 @@ void MasterMembership::keep_lease() {
 /// sleeps.
 void MasterMembership::show_right() {
   const LeaseTime until = keeper_->lease().act_until();
-  const LeaseTime ahead = until - base::boot_ns();
-  act_until_.store(until == kLongAgo ? kLongAgo : base::coarse_ns() + ahead - base::kCoarseTick_ns,
-                   std::memory_order_release);
+  LeaseTime shown = kLongAgo;  // from which nothing can be taken off
+  if (until != kLongAgo) shown = base::coarse_ns() + (until - base::boot_ns()) - base::kCoarseTick_ns;
+  act_until_.store(shown, std::memory_order_release);
 }
 
 /// When it is time to. What the node counts goes with it, where the master cannot see it.
