@@ -197,7 +197,7 @@ Connection::Received Connection::receive() {
     (void)broken(std::move(why));
     return Received::kEnded;
   };
-  if (!why_.empty()) return Received::kEnded;
+  if (!why_.empty() && !peer_closed_) return Received::kEnded;  // what one sent before it closed still counts
   std::array<char, kMaxFrameBytes> buffer;
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxFrameFds)> control;
   iovec piece{buffer.data(), buffer.size()};
@@ -208,7 +208,7 @@ Connection::Received Connection::receive() {
   message.msg_controllen = control.size();
   const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (got < 0) {
-    if (errno == EAGAIN || errno == EINTR) return Received::kNothingYet;
+    if (why_.empty() && (errno == EAGAIN || errno == EINTR)) return Received::kNothingYet;
     return ended(errno == ECONNRESET ? "its connection ended" : fmt::format("recvmsg: {}", std::strerror(errno)));
   }
   std::vector<base::Fd> fds = received_fds(message);
@@ -282,8 +282,8 @@ Connection::Sent Connection::send_some(Outgoing& frame) {
       if (errno == EINTR) continue;
       stalled_ = errno == ETOOMANYREFS;
       if (errno == EAGAIN || stalled_) return Sent::kLater;
-      (void)broken(errno == EPIPE || errno == ECONNRESET ? "its connection ended"
-                                                         : fmt::format("sendmsg: {}", std::strerror(errno)));
+      peer_closed_ = errno == EPIPE || errno == ECONNRESET;
+      (void)broken(peer_closed_ ? "its connection ended" : fmt::format("sendmsg: {}", std::strerror(errno)));
       return Sent::kBroken;
     }
     frame.sent += std::size_t(sent);

@@ -105,7 +105,7 @@ class Fields {
 /// Thread-safety: none; one thread, or the owner's lock. `fd()` may be polled without it.
 /// Invariants:
 ///   1. No call blocks.
-///   2. Once broken, for ever broken; `why()` says why.
+///   2. Once broken, for ever broken; `why()` says why. What was received, or can be, is still given out.
 ///   3. What waits to be sent is bounded: a peer that does not read breaks its own connection.
 class Connection {
  public:
@@ -144,6 +144,7 @@ class Connection {
   std::deque<Outgoing> outbound_;
   std::size_t outbound_bytes_ = 0;
   bool stalled_ = false;
+  bool peer_closed_ = false;  // a send has found that; what it sent before can still be received
   std::optional<Seal> seal_;  // of what is sent
   std::string why_;
 };

@@ -211,6 +211,19 @@ TEST(Connection, reads_what_was_sent_before_the_end) {
   EXPECT_EQ(right.why(), "its connection ended");
 }
 
+TEST(Connection, reads_what_was_sent_before_the_end_though_a_send_has_found_it) {
+  auto [left, right] = make_pair();
+  EXPECT_TRUE(right.send({{"op", "never read"}}));
+  EXPECT_TRUE(left.send({{"op", "last"}}));
+  { const Connection ended = std::move(left); }
+  for (int k = 0; k < 3; ++k) (void)right.send({{"op", "answer"}});
+  EXPECT_FALSE(right.send({{"op", "answer"}}));
+  Frame frame;
+  EXPECT_TRUE(await_frame(right, frame, Clock::now() + 30s).ok());
+  EXPECT_EQ(frame.op(), "last");
+  EXPECT_EQ(await_frame(right, frame, Clock::now() + 30s).code(), Errc::kClusterDown);
+}
+
 TEST(Connection, waiting_for_a_frame_is_bounded) {
   auto [left, right] = make_pair();
   Frame frame;
