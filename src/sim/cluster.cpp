@@ -26,6 +26,9 @@ class Cluster::SimMembership final : public cluster::Membership {
   [[nodiscard]] NodeId id() const noexcept override { return self_; }
   [[nodiscard]] NodeId count() const noexcept override { return cluster_.options_.nodes; }
   [[nodiscard]] std::uint32_t epoch() const noexcept override { return 1; }
+  [[nodiscard]] const std::atomic<std::int64_t>& act_until() const noexcept override {
+    return cluster_.act_until_[self_];
+  }
   Status publish(std::string_view name, GlobalAddress address) override {
     const auto [at, added] = cluster_.roots_.try_emplace(std::string(name), address);
     return added || at->second == address ? Status() : Status(Errc::kAlreadyExists, "the name is taken");
@@ -63,12 +66,32 @@ class Cluster::Notice final : public Timed {
   NodeId gone_;
 };
 
+/// A node that was suspended may act again.
+class Cluster::Renewal final : public Timed {
+ public:
+  Renewal(Cluster& cluster, NodeId node) noexcept : cluster_(cluster), node_(node) {}
+  void fire() override {
+    if (cluster_.dead_[node_]) return;
+    cluster_.act_until_[node_] = cluster::Membership::kForEver;
+    cluster_.machine_.spawn(node_, [this] { cluster_.network_.tell_standing(node_, cluster::Standing::kActive); });
+  }
+
+ private:
+  Cluster& cluster_;
+  NodeId node_;
+};
+
 Cluster::Cluster(const ClusterOptions& options)
     : options_(options),
       machine_(options.seed),
       network_(machine_, options.nodes, options.node.line_bytes, options.network),
       dead_(options.nodes, false),
-      bodies_(options.nodes, 0) {
+      bodies_(options.nodes, 0),
+      act_until_(options.nodes) {
+  for (NodeId id = 0; id < options_.nodes; ++id) {
+    act_until_[id] = cluster::Membership::kForEver;
+    renewals_.push_back(std::make_unique<Renewal>(*this, id));
+  }
   machine_.set_pace(std::max<Time>(300, options.network.latency_ns / 4));
 #ifdef ATOLL_LAB
   // Threads are interrupted in the middle of an access too, and what a thread stores may come late to the others.
@@ -147,12 +170,21 @@ void Cluster::kill(NodeId node) {
   }
 }
 
+void Cluster::suspend(NodeId node, Time time) {
+  if (dead_[node] || act_until_[node] != cluster::Membership::kForEver) return;
+  act_until_[node] = 0;
+  machine_.spawn(node, [this, node] { network_.tell_standing(node, cluster::Standing::kSuspended); });
+  machine_.at(machine_.time() + time, *renewals_[node]);
+}
+
 void Cluster::leave() {
   leaving_ = true;
   for (NodeId id = 0; id < options_.nodes; ++id) {
     if (!dead_[id]) continue;
     machine_.freeze(id, false);
+    act_until_[id] = cluster::Membership::kForEver;  // it may have been suspended when it was killed
     machine_.spawn(id, [this, id] {
+      network_.tell_standing(id, cluster::Standing::kActive);
       for (NodeId other = 0; other < options_.nodes; ++other) {
         if (other != id) network_.tell_death(id, other);
       }

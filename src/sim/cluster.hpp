@@ -49,6 +49,8 @@ class Cluster {
   void settle();
   /// The node stops, in the middle of whatever it does. The others learn of it a little later.
   void kill(NodeId node);
+  /// The node's right to act ends for so long, as when the master is not heard. Nothing when it is suspended already.
+  void suspend(NodeId node, Time time);
   [[nodiscard]] bool is_dead(NodeId node) const noexcept { return dead_[node]; }
   [[nodiscard]] bool any_dead() const noexcept { return any_dead_; }
   /// Throws Failure unless all that must hold when nothing is under way holds. REQUIRES: settled, no node was killed.
@@ -63,6 +65,7 @@ class Cluster {
  private:
   class SimMembership;
   class Notice;
+  class Renewal;
   void join(NodeId id);
   void audit_node(NodeId node, const runtime::Inspection& held) const;
   void audit_line(const runtime::Inspection::LineHere& home,
@@ -81,6 +84,8 @@ class Cluster {
   std::vector<std::uint32_t> bodies_;  // that are at work, of each node
   std::uint32_t living_bodies_ = 0;    // of nodes that were not killed
   std::vector<std::unique_ptr<Notice>> notices_;
+  std::vector<std::atomic<std::int64_t>> act_until_;  // of each node
+  std::vector<std::unique_ptr<Renewal>> renewals_;    // of each node
 };
 
 }  // namespace atoll::sim

@@ -202,6 +202,10 @@ void Network::tell_death(NodeId to, NodeId dead) {
   if (ports_[to].events.on_death) ports_[to].events.on_death(dead, "it is part of the simulation");
 }
 
+void Network::tell_standing(NodeId to, cluster::Standing standing) {
+  if (ports_[to].events.on_standing) ports_[to].events.on_standing(standing, "it is part of the simulation");
+}
+
 std::string Network::chart(GlobalAddress about) const {
   std::string text;
   for (std::size_t i = 0; i < records_.size(); ++i) {

@@ -45,6 +45,7 @@ class Network {
   /// Nothing is heard of the node any more. The others are told, and so is it of them, by `tell_death`.
   void cut_off(NodeId node);
   void tell_death(NodeId to, NodeId dead);
+  void tell_standing(NodeId to, cluster::Standing standing);
   /// Is nothing on its way?
   [[nodiscard]] bool is_quiet() const noexcept { return in_flight_ == 0; }
   [[nodiscard]] std::uint64_t messages() const noexcept { return messages_; }

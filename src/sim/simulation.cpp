@@ -66,6 +66,7 @@ Plan draw(std::uint64_t seed, const Wishes& wishes) {
   workload.think_ns = one_of<std::uint32_t>(random, {50, 500, 5'000});
   draw_weights(random, workload);
   if (random.chance(wishes.loss_of_nodes.value_or(0.1))) workload.kill_after = 1 + random.below(workload.ops);
+  if (random.chance(0.2)) workload.suspend_every = 20 + random.below(workload.ops / 4 + 1);
   return plan;
 }
 
@@ -88,6 +89,7 @@ std::string to_string(const Plan& plan) {
       cluster.network.jitter_ns, cluster.network.gbps, cluster.network.data_at_once ? "at once" : "in turn",
       cluster.network.echoes, cluster.network.message_cpu_ns, workload.ops, workload.hot_words, workload.hot_lines,
       workload.blobs, workload.locked, workload.cold_lines, workload.think_ns);
+  if (workload.suspend_every != 0) text += fmt::format(", a node is suspended every {}", workload.suspend_every);
   if (workload.kill_after != 0) text += fmt::format(", a node dies after {}", workload.kill_after);
   return text;
 }

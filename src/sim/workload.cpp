@@ -12,6 +12,7 @@ namespace {
 
 // The longest that an operation may take. All that it may have to wait for takes microseconds; who waits for a wake-up
 // that never comes notices after 50 ms by itself.
+constexpr Time kLongestSuspension = 500'000;
 constexpr Time kPatience = 45'000'000;
 constexpr Time kPatienceWithDead = 2'000'000'000;
 constexpr std::uint64_t kPhases = 4;          // after each of which nothing is under way, and all is looked at
@@ -139,7 +140,7 @@ void Workload::work(Worker& worker, bool last) {
     act(worker, Act(what));
     ++done_[what];
     ++operations_;
-    maybe_kill();
+    maybe_disturb();
     if (cluster_.is_dead(worker.node->id())) return;
     if (cluster_.any_dead() && ++worker.since_death > kOpsAfterDeath) break;
     if (arrives && i == each / 2) arrive(worker);
@@ -165,9 +166,13 @@ void Workload::arrive(Worker& worker) {
   }
 }
 
-void Workload::maybe_kill() {
-  if (options_.kill_after == 0 || operations_ != options_.kill_after) return;
-  cluster_.kill(NodeId(cluster_.machine().random().below(cluster_.options().nodes)));
+/// A node dies, or does not know for a while whether it is still in.
+void Workload::maybe_disturb() {
+  base::Random& random = cluster_.machine().random();
+  const auto anybody = [&] { return NodeId(random.below(cluster_.options().nodes)); };
+  if (options_.kill_after != 0 && operations_ == options_.kill_after) cluster_.kill(anybody());
+  if (options_.suspend_every == 0 || operations_ % options_.suspend_every != 0) return;
+  cluster_.suspend(anybody(), random.below(kLongestSuspension));
 }
 
 void Workload::act(Worker& worker, Act what) {

@@ -58,7 +58,8 @@ struct WorkloadOptions {
   std::uint32_t larger = 0;      // lines are 2^larger times as large as the heap's
   std::uint32_t think_ns = 500;  // between two operations, on the average
   std::array<std::uint32_t, kActs> weights{};
-  std::uint64_t kill_after = 0;  // operations; 0: nobody dies
+  std::uint64_t kill_after = 0;     // operations; 0: nobody dies
+  std::uint64_t suspend_every = 0;  // operations, after which some node may not act for a while; 0: never
 };
 
 /// Thread-safety: the machine's. Invariants:
@@ -154,7 +155,7 @@ class Workload {
   void work(Worker& worker, bool last);
   void act(Worker& worker, Act what);
   void arrive(Worker& worker);
-  void maybe_kill();
+  void maybe_disturb();
 
   // ---- operations ----
   void read_object(Worker& worker, Object& object);

@@ -90,5 +90,34 @@ TEST(SimCluster, WhoWaitsForADeadNodeIsTold) {
   cluster.run();
 }
 
+TEST(SimCluster, ASuspendedNodeWaitsAndIsWaitedFor) {
+  ClusterOptions options = small(2, 3);
+  options.node.read_in_place = false;  // what stands at the home is right, whoever reads it
+  Cluster cluster(options);
+  GlobalAddress word;
+  Time read_at = 0, written_at = 0;
+  cluster.spawn(0, [&](Node& node) {
+    word = node.allocate(8, Placement::on(0)).value();
+    ASSERT_TRUE(node.write(word, std::uint64_t{1}).ok());
+  });
+  cluster.run();
+  cluster.spawn(1, [&](Node& node) { EXPECT_EQ(node.read<std::uint64_t>(word).value(), 1u); });  // a copy is there
+  cluster.run();
+  const Time from = cluster.machine().time();
+  cluster.suspend(1, 400'000);
+  cluster.spawn(1, [&](Node& node) {
+    cluster.machine().sleep_for(std::chrono::microseconds(50));
+    EXPECT_TRUE(node.read<std::uint64_t>(word).ok());
+    read_at = cluster.machine().time();
+  });
+  cluster.spawn(0, [&](Node& node) {
+    ASSERT_TRUE(node.fetch_add(global_ptr<std::uint64_t>(word), 1).ok());
+    written_at = cluster.machine().time();
+  });
+  cluster.run();
+  EXPECT_GE(read_at, from + 400'000);
+  EXPECT_GE(written_at, from + 400'000);
+}
+
 }  // namespace
 }  // namespace atoll::sim
