@@ -296,6 +296,7 @@ LaunchSpec helper(NodeId nodes, const std::string& what) {
   spec.options.memory_bytes = 1 << 20;
   spec.options.cache_bytes = 64 << 10;
   spec.environment["ATOLL_TEST_HELPER"] = what;
+  spec.grace = 10s;  // the others end by themselves, as soon as a busy machine lets them
   return spec;
 }
 
