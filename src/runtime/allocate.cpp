@@ -100,6 +100,7 @@ void Runtime::handle_reply(const wire::Message& message, NodeId from) {
 }
 
 Result<GlobalAddress> Runtime::allocate_on(NodeId node, std::uint64_t bytes, bool* fresh) {
+  if (is_over()) return why_over();
   if (node == self_) {
     const Entry entry(*this);
     const auto block = allocator_->allocate(bytes);
@@ -172,6 +173,7 @@ Result<GlobalAddress> Runtime::allocate(std::uint64_t bytes, const Placement& pl
 }
 
 Status Runtime::free(GlobalAddress address) {
+  if (is_over()) return why_over();
   if (!address) return {Errc::kNullAddress, "the address is null"};
   if (!lines_->contains(address, 1)) return {Errc::kBadAddress, "no node has memory at this address", address.node()};
   constexpr const char* kWhat = "no allocation starts here: freed already, or an address inside one";

@@ -23,6 +23,7 @@ Status Runtime::lock_element(GlobalAddress element, LockMode mode, bool is_try) 
     return {};
   }
   const NodeId home = element.node();
+  if (is_over()) return why_over();
   if (is_dead(home)) return {Errc::kNodeDied, "the home of the element is gone", home};
   ElementCall call;
   call.thread = &thread;

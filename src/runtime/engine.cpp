@@ -26,10 +26,10 @@ constexpr std::uint8_t kBiasLimit = 16;            // from here on it is fenced
 constexpr std::uint32_t kMostPrefetched = 1024;    // bytes of a line that is about to be sent
 constexpr std::size_t kMostUnread = 1 << 16;       // messages for a peer, beyond its ring and a few for each cache line
 constexpr std::chrono::microseconds kStandBy{50};  // how long the service thread leaves the node to threads that wait:
-constexpr std::chrono::microseconds kLongStandBy{800};    // twice as long each time, as long as there are some
-constexpr std::chrono::microseconds kDrivenStandBy{200};  // the same, for threads that do not wait
-constexpr std::chrono::microseconds kSuspendedLook{1000};
-constexpr std::chrono::microseconds kOften{10};  // threads that look for messages so often need no help
+constexpr std::chrono::microseconds kLongStandBy{800};     // twice as long each time, as long as there are some
+constexpr std::chrono::microseconds kDrivenStandBy{200};   // the same, for threads that do not wait
+constexpr std::chrono::microseconds kSuspendedLook{1000};  // how often it looks whether the node may act again
+constexpr std::chrono::microseconds kOften{10};            // threads that look for messages so often need no help
 
 /// Does a message of this kind take a permission from threads of the node that receives it?
 bool takes_away(Kind kind) noexcept {
@@ -502,7 +502,7 @@ void Runtime::serve_forever() {
       continue;
     }
     stand_by = kStandBy;
-    if (!may_act()) {  // what has come waits
+    if (!may_act() || is_over()) {  // what has come waits, or is not wanted any more
       host_.sleep_for(kSuspendedLook);
       continue;
     }

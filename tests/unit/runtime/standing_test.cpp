@@ -93,6 +93,9 @@ TEST(Standing, AFencedNodeTouchesNothingAndSaysWhy) {
   EXPECT_EQ(node.write_lock(there.address(), 8).code(), Errc::kFenced);
   EXPECT_EQ(node.write_lock_element(there.address()).code(), Errc::kFenced);
   EXPECT_EQ(node.allocate(8, Placement::on(1)).status().code(), Errc::kFenced);
+  EXPECT_EQ(node.allocate(8, Placement::local()).status().code(), Errc::kFenced);
+  EXPECT_EQ(node.write_lock_element(here.address()).code(), Errc::kFenced);
+  EXPECT_EQ(node.free(here.address()).code(), Errc::kFenced);
   EXPECT_EQ(node.barrier(10s).code(), Errc::kFenced);
   EXPECT_EQ(node.free(there.address()).code(), Errc::kFenced);
   cluster.hub().kill(0);  // the other learns of it
