@@ -68,15 +68,20 @@ MasterMembership::MasterMembership(const Options& options, MasterPlace place, No
   const auto deadline = Clock::now() + join_timeout_;
   const base::MutexLock lock(mutex_);
   connection_.emplace(connect_master(place_, deadline));
-  connection_->send({{"op", "join"},
-                     {"node", id_},
-                     {"incarnation", incarnation_},
-                     {"pid", ::getpid()},
-                     {"memory", memory_bytes_},
-                     {"cache", cache_bytes_},
-                     {"line", line_bytes_},
-                     {"version", kProtocolVersion}});
+  connection_->send(introduction("join"));
   take_joined(await_start(deadline, "joined"));
+}
+
+/// What a node says first, whether it comes for the first time or comes back.
+Json MasterMembership::introduction(const char* op) const {
+  return {{"op", op},
+          {"node", id_},
+          {"incarnation", incarnation_},
+          {"pid", ::getpid()},
+          {"memory", memory_bytes_},
+          {"cache", cache_bytes_},
+          {"line", line_bytes_},
+          {"version", kProtocolVersion}};
 }
 
 void MasterMembership::take_joined(const Frame& frame) {

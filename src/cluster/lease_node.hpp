@@ -34,10 +34,6 @@ class LeaseNode {
 
   /// Whether the node may touch memory and send, now. Asked before every such thing.
   [[nodiscard]] bool may_act(LeaseTime now) const noexcept { return now < memory_.act_until; }
-  /// A message of that process is of a member. One that is not is dropped.
-  [[nodiscard]] bool accepts(NodeId from, std::uint32_t incarnation) const noexcept {
-    return memory_.epoch.has(from, incarnation);
-  }
 
   /// A connection to a master of this term stands. False when the node obeys a later one: close it again.
   [[nodiscard]] bool connected(Term term) noexcept;

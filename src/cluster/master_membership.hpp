@@ -75,6 +75,7 @@ class MasterMembership final : public Membership {
   };
 
   // joining.cpp
+  [[nodiscard]] Json introduction(const char* op) const;
   void take_joined(const Frame& frame) ATOLL_REQUIRES(mutex_);
   void find_local_address() ATOLL_REQUIRES(mutex_);
   Frame await_start(Clock::time_point deadline, const char* what) ATOLL_REQUIRES(mutex_);

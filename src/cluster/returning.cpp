@@ -1,6 +1,5 @@
 // How a node finds its master again, which was started anew or could not be reached for a while.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "base/boot_clock.hpp"
 #include "base/log.hpp"
@@ -61,15 +60,9 @@ bool MasterMembership::try_return(std::string& why) {
     }
     const auto deadline = Clock::now() + kOneTry;
     Connection connection = connect_master(place_, deadline);
-    connection.send({{"op", "return"},
-                     {"node", id_},
-                     {"incarnation", incarnation_},
-                     {"pid", ::getpid()},
-                     {"memory", memory_bytes_},
-                     {"cache", cache_bytes_},
-                     {"line", line_bytes_},
-                     {"left", leaving},
-                     {"version", kProtocolVersion}});
+    Json body = introduction("return");
+    body["left"] = leaving;
+    connection.send(std::move(body));
     Frame frame;
     if (const Status status = await_frame(connection, frame, deadline); !status.ok()) {
       why = "the master did not answer to a return: " + status.to_string();

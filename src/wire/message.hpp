@@ -36,7 +36,7 @@ inline constexpr std::size_t kElementAnswerAt = 0, kElementDeadAt = 1;
 /// WriteHome has the write's bytes there, and Written the numbers of lines that need not be consecutive.
 struct Message {
   std::uint32_t sequence = 0;  // written last by the transport; a receiver waits for it
-  std::uint32_t epoch = 0;     // of the membership; an old one is dropped
+  std::uint32_t epoch = 0;     // in which the cluster was founded; another one is dropped
   Kind kind = Kind::kNone;
   std::uint8_t version = kVersion;
   std::uint8_t flags = 0;

@@ -53,9 +53,9 @@ TEST(Lease, ANodeActsWhenAllHaveComeAndKnowOfEachOther) {
   a.on_answer(master.on_report(a.report(0), 0), 0);
   b.on_answer(master.on_report(b.report(0), 0), 0);
   EXPECT_TRUE(a.may_act(0) && b.may_act(0));
-  EXPECT_TRUE(a.accepts(1, 101));
-  EXPECT_FALSE(a.accepts(1, 102)) << "another process";
-  EXPECT_FALSE(a.accepts(9, 101)) << "no such node";
+  EXPECT_TRUE(a.epoch().has(1, 101));
+  EXPECT_FALSE(a.epoch().has(1, 102)) << "another process";
+  EXPECT_FALSE(a.epoch().has(9, 101)) << "no such node";
 }
 
 TEST(Lease, ASilentNodeStopsByItselfBeforeTheMasterDeclaresItOut) {
@@ -76,7 +76,7 @@ TEST(Lease, ASilentNodeStopsByItselfBeforeTheMasterDeclaresItOut) {
   EXPECT_EQ(out, 5'000 * kMs);
   EXPECT_EQ(cluster.master.epoch().number, 2U);
   cluster.nodes[0].on_answer(cluster.master.notice(), out);
-  EXPECT_FALSE(cluster.nodes[0].accepts(1, 101));
+  EXPECT_FALSE(cluster.nodes[0].epoch().has(1, 101));
   EXPECT_TRUE(cluster.nodes[0].may_act(out));
   // It wakes up: suspended by its own clock, fenced by the answer, and for ever.
   cluster.nodes[1].on_clock(out);
@@ -177,8 +177,8 @@ TEST(Lease, AProcessThatEndedIsOutAtOnceAndItsSuccessorComesIn) {
   cluster.report(0, 50);
   next.on_answer(cluster.master.on_report(next.report(60), 60), 60);
   EXPECT_TRUE(next.may_act(60));
-  EXPECT_TRUE(cluster.nodes[0].accepts(1, 202));
-  EXPECT_FALSE(cluster.nodes[0].accepts(1, 101)) << "a late message of the one before";
+  EXPECT_TRUE(cluster.nodes[0].epoch().has(1, 202));
+  EXPECT_FALSE(cluster.nodes[0].epoch().has(1, 101)) << "a late message of the one before";
 }
 
 TEST(Lease, AMasterThatWasStoppedBlamesNobody) {

@@ -12,7 +12,7 @@
 #include "cluster/master.hpp"
 #include "cluster/membership.hpp"
 #include "cluster/status_client.hpp"
-#include "fake_lease.hpp"
+#include "fake_peer.hpp"
 
 namespace atoll::cluster {
 namespace {
@@ -86,41 +86,11 @@ std::string exchange_all(std::vector<std::unique_ptr<RealNode>>& nodes) {
 }
 
 /// A node of which the test says every word, over TCP.
-class FakeNode {
+class FakeNode : public FakePeer {
  public:
   explicit FakeNode(const Master& master)
-      : connection_(connect_trusted(*master.tcp_address(), test_key(), Clock::now() + kLong)) {}
-  void send(Json body) { EXPECT_TRUE(connection_.send(std::move(body))); }
-  /// The next frame that is no answer to a report, or {"op": "none"} with why there is none.
-  Frame next(std::chrono::milliseconds timeout = kLong) {
-    const auto deadline = Clock::now() + timeout;
-    while (true) {
-      Frame frame;
-      const Status status = await_frame(connection_, frame, deadline);
-      if (!status.ok()) frame.body = {{"op", "none"}, {"why", connection_.why()}};
-      if (!status.ok() || !lease_.take(frame)) return frame;
-    }
-  }
-  /// Takes answers, for so long; stops at the first.
-  void hear(std::chrono::milliseconds timeout) {
-    Frame frame;
-    if (!await_frame(connection_, frame, Clock::now() + timeout).ok()) return;
-    EXPECT_TRUE(lease_.take(frame)) << frame.body;
-  }
-  FakeLease& lease() { return lease_; }
-  Frame join(NodeId node) {
-    send({{"op", "join"},
-          {"node", node},
-          {"incarnation", FakeLease::incarnation_of(node)},
-          {"pid", 4242},
-          {"memory", 1 << 20},
-          {"cache", 65536},
-          {"line", 512},
-          {"version", kProtocolVersion}});
-    Frame frame = next();
-    if (frame.op() == "joined") lease_.begin(node, frame, frame.body.at("nodes").get<NodeId>());
-    return frame;
-  }
+      : FakePeer(connect_trusted(*master.tcp_address(), test_key(), Clock::now() + kLong)) {}
+  Frame join(NodeId node) { return FakePeer::join(node, 4242); }
   void exchange(const std::string& host) {
     send({{"op", "exchange"},
           {"address", "far away"},
@@ -142,11 +112,6 @@ class FakeNode {
       for (const Json& entry : frame.body.at("peers")) entries.push_back(entry);
     }
   }
-  int fd() const { return connection_.fd(); }
-
- private:
-  Connection connection_;
-  FakeLease lease_;
 };
 
 std::unique_ptr<RealNode> real(const Master& master, NodeId id, NodeId nodes, bool over_tcp = true) {
@@ -218,7 +183,7 @@ TEST(MasterTcp, a_peer_on_another_host_is_known_but_not_mapped) {
   neighbour.send({{"op", "ready"}});
   EXPECT_EQ(there.next().op(), "go");
   EXPECT_EQ(neighbour.next().op(), "go");
-  activate<FakeNode>({&there, &neighbour});
+  activate({&there, &neighbour});
   exchanged.get();
   EXPECT_FALSE(here->peers[1].segment.valid());
   EXPECT_EQ(here->peers[1].memory_bytes, 7u << 20);
@@ -236,7 +201,7 @@ TEST(MasterTcp, a_host_that_only_looks_the_same_is_another) {
   (void)twin.roster();
   twin.send({{"op", "ready"}});
   EXPECT_EQ(twin.next().op(), "go");
-  activate<FakeNode>({&twin});
+  activate({&twin});
   exchanged.get();
   EXPECT_FALSE(here->peers[1].segment.valid());
 }
@@ -299,7 +264,7 @@ TEST(MasterTcp, a_node_that_is_not_heard_any_more_is_told_as_a_death) {
   (void)other->roster();
   other->send({{"op", "ready"}});
   EXPECT_EQ(other->next().op(), "go");
-  activate<FakeNode>({other.get()});
+  activate({other.get()});
   exchanged.get();
   other.reset();
   const std::string why = "nothing was heard of it for 0.5 s (its connection ended)";
@@ -353,7 +318,7 @@ TEST(MasterTcp, what_no_correct_node_sends_costs_it_its_connection) {
   (void)node.roster();
   node.send({{"op", "ready"}});
   EXPECT_EQ(node.next().op(), "go");
-  activate<FakeNode>({&node});
+  activate({&node});
   Json report = node.lease().report();
   report["counters"] = {{"hits", -1}};
   node.send(report);

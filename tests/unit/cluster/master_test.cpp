@@ -11,7 +11,7 @@
 
 #include "cluster/membership.hpp"
 #include "cluster/status_client.hpp"
-#include "fake_lease.hpp"
+#include "fake_peer.hpp"
 
 namespace atoll::cluster {
 namespace {
@@ -28,41 +28,12 @@ Options small_options() {
 }
 
 /// A node as the master sees it: a connection and a segment, with everything under the test's control.
-class FakeNode {
+class FakeNode : public FakePeer {
  public:
-  explicit FakeNode(const Master& master) : connection_(connect_abstract(master.socket_name(), Clock::now() + kLong)) {}
-
-  void send(Json body, std::vector<SharedFd> fds = {}) {
-    EXPECT_TRUE(connection_.send(std::move(body), std::move(fds)));
-  }
-  /// The next frame that is no answer to a report, or {"op": "none"} with why there is none.
-  Frame next(std::chrono::milliseconds timeout = kLong) {
-    const auto deadline = Clock::now() + timeout;
-    while (true) {
-      Frame frame;
-      const Status status = await_frame(connection_, frame, deadline);
-      if (!status.ok()) frame.body = {{"op", "none"}, {"why", status.to_string()}};
-      if (!status.ok() || !lease_.take(frame)) return frame;
-    }
-  }
-  /// Takes answers, for so long; stops at the first.
-  void hear(std::chrono::milliseconds timeout) {
-    Frame frame;
-    if (!await_frame(connection_, frame, Clock::now() + timeout).ok()) return;
-    EXPECT_TRUE(lease_.take(frame)) << frame.body;
-  }
-  FakeLease& lease() { return lease_; }
+  explicit FakeNode(const Master& master)
+      : FakePeer(Connection(connect_abstract(master.socket_name(), Clock::now() + kLong))) {}
   std::string join(NodeId node, std::uint32_t line = 512, std::uint32_t version = kProtocolVersion) {
-    send({{"op", "join"},
-          {"node", node},
-          {"incarnation", FakeLease::incarnation_of(node)},
-          {"pid", ::getpid()},
-          {"memory", 1 << 20},
-          {"cache", 65536},
-          {"line", line},
-          {"version", version}});
-    const Frame frame = next();
-    if (frame.op() == "joined") lease_.begin(node, frame, frame.body.at("nodes").get<NodeId>());
+    const Frame frame = FakePeer::join(node, ::getpid(), line, version);
     return frame.op() == "refused" ? frame.body.at("why").get<std::string>() : frame.op();
   }
   void exchange(NodeId nodes) {
@@ -82,11 +53,8 @@ class FakeNode {
     }
   }
   memory::Segment& segment() { return segment_; }
-  int fd() const { return connection_.fd(); }
 
  private:
-  Connection connection_;
-  FakeLease lease_;
   memory::Segment segment_;
 };
 
@@ -99,7 +67,7 @@ std::vector<std::unique_ptr<FakeNode>> start(const Master& master, NodeId nodes)
   }
   for (auto& node : result) node->exchange(nodes);
   for (auto& node : result) EXPECT_EQ(node->roster(), nodes - 1u);
-  std::vector<FakeNode*> all;
+  std::vector<FakePeer*> all;
   for (auto& node : result) all.push_back(node.get());
   activate(all);
   return result;
