@@ -48,7 +48,7 @@ void FabricEnd::tell(Task task, std::uint64_t amount) {
 Message FabricEnd::next() {
   Message message;
   NodeId from = 0;
-  base::Backoff backoff(base::Host::real(), 1000, 100, crowded_);
+  base::Backoff backoff(base::Host::real(), 1000, 100, learned_);
   while (!fabric_->poll(message, from)) {
     fabric_->flush();
     if (!backoff.pause()) fabric_->wait(1000);

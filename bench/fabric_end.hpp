@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "atoll/options.hpp"
+#include "base/backoff.hpp"
 #include "cluster/membership.hpp"
 #include "fabric/fabric.hpp"
 #include "memory/segment.hpp"
@@ -52,7 +53,7 @@ class FabricEnd {
   memory::Segment segment_;
   std::unique_ptr<runtime::Transport> transport_;
   std::unique_ptr<fabric::Fabric> fabric_;
-  bool crowded_ = false;     // what waiting found out about the processors
+  base::Backoff::Learned learned_;
   std::uint32_t lines_ = 0;  // of the run that is being answered
 };
 

@@ -476,8 +476,8 @@ void Runtime::cut_off(NodeId peer, const char* why) {
 /// Threads that wait look for messages themselves, and so do those that write much. The service thread keeps away then,
 /// for it would take the CPU that they, or their peers, need: for a while, and longer while it goes on.
 void Runtime::serve_forever() {
-  bool crowded = false;
-  base::Backoff backoff(host_, options_.spin_ns, options_.yield_us, crowded);
+  base::Backoff::Learned learned;
+  base::Backoff backoff(host_, options_.spin_ns, options_.yield_us, learned);
   std::chrono::microseconds stand_by = kStandBy;
   std::uint32_t drives_seen = drives_.load(std::memory_order_relaxed);
   Clock::time_point drives_seen_at = host_.now();

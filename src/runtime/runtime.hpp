@@ -409,7 +409,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
 template <typename Done>
 Status Runtime::wait(ThreadState& thread, NodeId on, Clock::time_point deadline, Done done) {
   if (done()) return {};
-  base::Backoff backoff(host_, options_.spin_ns, options_.yield_us, thread.crowded);
+  base::Backoff backoff(host_, options_.spin_ns, options_.yield_us, thread.waiting);
   const Present waiter(waiters_);
   while (!done()) {
     // Now and then without a reason: lines that wait for a slot, messages that wait for room.

@@ -11,6 +11,7 @@
 
 #include "atoll/detail/line.hpp"
 #include "atoll/node.hpp"
+#include "base/backoff.hpp"
 #include "base/host.hpp"
 #include "base/mutex.hpp"
 #include "coherence/types.hpp"
@@ -53,8 +54,8 @@ struct ThreadState {
   std::uint32_t fenced_hits = 0;
   std::uint32_t visits_per_fetch = 16;           // see Runtime::read_in_place
   std::atomic<std::uint64_t> reads_in_place{0};  // counted by the thread, read by anyone
-  bool crowded = false;                          // see base::Backoff
-  std::uint64_t hits_before = 0;                 // slot->hits when the thread came to this node
+  base::Backoff::Learned waiting;
+  std::uint64_t hits_before = 0;  // slot->hits when the thread came to this node
 
   /// Something that the thread may wait for has happened.
   void notify() noexcept {
