@@ -65,17 +65,17 @@ class Backoff {
 
   void look() noexcept {
     now_ = host_.now();
-    if (!started_) {  // a short wait never asks for the time
-      start_ = now_;
-    } else if (!learned_.crowded && now_ - since_ > 2 * kBetweenLooks) {
-      learned_.rounds = std::max(learned_.rounds / 2, kFewestRounds);
-    } else if (!learned_.crowded && now_ - since_ < kBetweenLooks / 2) {
-      learned_.rounds = std::min(learned_.rounds * 2, kMostRounds);
-    }
+    if (!started_) start_ = now_;  // a short wait never asks for the time
+    if (started_ && !learned_.crowded && host_.work_takes_time()) learn(now_ - since_);
     started_ = true;
     since_ = now_;
     looked_ = true;
     rounds_ = 0;
+  }
+
+  void learn(std::chrono::nanoseconds took) noexcept {
+    if (took > 2 * kBetweenLooks) learned_.rounds = std::max(learned_.rounds / 2, kFewestRounds);
+    if (took < kBetweenLooks / 2) learned_.rounds = std::min(learned_.rounds * 2, kMostRounds);
   }
 
   Host& host_;

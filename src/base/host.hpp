@@ -29,6 +29,8 @@ class Host {
   [[nodiscard]] virtual std::int64_t coarse_ns() const noexcept {
     return std::chrono::nanoseconds(now().time_since_epoch()).count();
   }
+  /// Does time pass while a thread works? In the simulator it does only while threads wait.
+  [[nodiscard]] virtual bool work_takes_time() const noexcept { return true; }
   /// Between two looks at something that will be there in a moment.
   virtual void relax() noexcept = 0;
   /// The same, when others may want the processor.

@@ -52,6 +52,7 @@ class Machine final : public base::Host {
 
   // ---- base::Host; all but `now` and `wake` are called by fibers only ----
   [[nodiscard]] Clock::time_point now() const noexcept override { return Clock::time_point(Clock::duration(time_)); }
+  [[nodiscard]] bool work_takes_time() const noexcept override { return false; }
   void relax() noexcept override { sleep_ns(random_.below(2 * relax_ns_)); }
   void yield() noexcept override { sleep_ns(random_.below(2 * kYield_ns)); }
   void sleep_for(std::chrono::microseconds time) noexcept override { sleep_ns(std::uint64_t(time.count()) * 1000); }
