@@ -10,9 +10,9 @@
 namespace atoll::sim {
 namespace {
 
-// The longest that an operation may take. All that it may have to wait for takes microseconds; who waits for a wake-up
-// that never comes notices after 50 ms by itself.
 constexpr Time kLongestSuspension = 500'000;
+// The longest that an operation may take. All that it may have to wait for takes microseconds, or a suspension or two;
+// who waits for a wake-up that never comes notices after 50 ms by itself.
 constexpr Time kPatience = 45'000'000;
 constexpr Time kPatienceWithDead = 2'000'000'000;
 constexpr std::uint64_t kPhases = 4;          // after each of which nothing is under way, and all is looked at

@@ -73,6 +73,21 @@ TEST(Backoff, LooksThatAreFastAgainAreManyAgain) {
   EXPECT_EQ(learned.rounds, Backoff::Learned().rounds);
 }
 
+TEST(Backoff, WhereWorkTakesNoTimeNothingIsLearnedFromIt) {
+  class VirtualHost : public SlowHost {
+   public:
+    using SlowHost::SlowHost;
+    [[nodiscard]] bool work_takes_time() const noexcept override { return false; }
+  };
+  VirtualHost host(2000);
+  Backoff::Learned learned;
+  for (int wait = 0; wait < 8; ++wait) {
+    Backoff backoff(host, 1000, 1000, learned);
+    (void)host.looks_until_sleep(backoff);
+  }
+  EXPECT_EQ(learned.rounds, Backoff::Learned().rounds);
+}
+
 TEST(Backoff, WhereOthersWantTheProcessorEveryStepYields) {
   SlowHost host(40, 5000);
   Backoff::Learned learned;
