@@ -103,6 +103,8 @@ class Node {
   [[nodiscard]] NodeId id() const noexcept;
   [[nodiscard]] NodeId count() const noexcept;
   [[nodiscard]] std::uint32_t line_bytes() const noexcept;
+  /// Did this node find its memory as a process before it had left it? (docs/recovery.md)
+  [[nodiscard]] bool recovered() const noexcept;
 
   // ---- memory ----
 

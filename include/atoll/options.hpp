@@ -18,6 +18,13 @@ enum class Consistency : std::uint8_t {
   kSc,       // and every write is followed by a full fence
 };
 
+/// What the log of a node survives. See docs/formats.md.
+enum class LogMode : std::uint8_t {
+  kOff,      // nothing is logged
+  kProcess,  // the end of the process, however sudden
+  kPower,    // and the end of the machine
+};
+
 struct Options {
   std::uint64_t memory_bytes = 256ull << 20;  // brought into the global memory by this node
   std::uint64_t cache_bytes = 64ull << 20;    // for copies of other nodes' lines
@@ -33,6 +40,12 @@ struct Options {
   bool read_in_place = true;               // read lines that are not here at their home, where memory can be reached
   std::string transport = "auto";  // how nodes reach each other: auto, shm, tcp, verbs, or a provider of libfabric
   std::string address;             // of this host, for transports between hosts; empty: the one that reaches the master
+  LogMode log = LogMode::kOff;
+  std::string log_dir;                     // the node's own directory for log and checkpoint
+  std::uint64_t log_bytes = 256ull << 20;  // how long the log may get before a checkpoint must have freed some of it
+  bool recover = false;                    // the log in log_dir is that of this node's former process: go on from it
+  /// A logged cluster: how long those who wait for a node that died wait for it to be back before they get an error.
+  std::chrono::milliseconds recovery_wait{60'000};
   std::chrono::milliseconds join_timeout{30'000};
   std::chrono::milliseconds death_grace{1'000};  // a wait that a dead node may concern ends after this
 

@@ -25,7 +25,9 @@ struct Stats {
   std::uint64_t invalidations = 0;    // copies taken from this node because another node writes
   std::uint64_t barriers_issued = 0;  // membarrier calls
   std::uint64_t read_ahead_lines = 0;
-  std::uint64_t merges = 0;  // lines of operands that were combined with lines of this node
+  std::uint64_t merges = 0;       // lines of operands that were combined with lines of this node
+  std::uint64_t checkpoints = 0;  // that were completed
+  std::uint64_t log_waits = 0;    // writes that waited because the log was full
   std::uint64_t messages_sent = 0;
   std::uint64_t messages_received = 0;
   std::uint64_t lines_sent = 0;  // lines of data written to other nodes

@@ -35,6 +35,8 @@ enum class Errc : std::uint8_t {
   kNotFound,         // no such name
   kAlreadyExists,    // the name is taken
   kFenced,           // this node was declared out: the others went on without it
+  kStorage,          // the disk failed, or what it holds is damaged
+  kStorageFull,      // no space on the disk, or in the log
 };
 
 [[nodiscard]] const char* to_string(Errc code) noexcept;

@@ -12,6 +12,7 @@ namespace atoll {
 namespace {
 
 constexpr std::size_t kMaxTextBytes = 128;
+constexpr std::size_t kMaxPathBytes = 4000;
 
 std::uint64_t bytes_from(const char* name, std::uint64_t fallback) {
   const char* text = std::getenv(name);
@@ -37,11 +38,21 @@ Consistency consistency_from(const char* name, Consistency fallback) {
   throw Error(fmt::format("{}=\"{}\": give pso, tso or sc", name, text));
 }
 
-std::string text_from(const char* name, const std::string& fallback) {
+LogMode log_mode_from(const char* name, LogMode fallback) {
   const char* text = std::getenv(name);
   if (text == nullptr) return fallback;
-  if (*text == '\0' || std::string_view(text).size() > kMaxTextBytes) {
-    throw Error(fmt::format("{}=\"{}\": give 1 to {} characters, or do not set it", name, text, kMaxTextBytes));
+  const std::string_view value = text;
+  if (value == "off") return LogMode::kOff;
+  if (value == "process") return LogMode::kProcess;
+  if (value == "power") return LogMode::kPower;
+  throw Error(fmt::format("{}=\"{}\": give off, process or power", name, text));
+}
+
+std::string text_from(const char* name, const std::string& fallback, std::size_t most = kMaxTextBytes) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return fallback;
+  if (*text == '\0' || std::string_view(text).size() > most) {
+    throw Error(fmt::format("{}=\"{}\": give 1 to {} characters, or do not set it", name, text, most));
   }
   return text;
 }
@@ -73,6 +84,13 @@ Options Options::from_environment() {
   options.address = text_from("ATOLL_ADDRESS", options.address);
   options.write_at_home = switch_from("ATOLL_WRITE_AT_HOME", options.write_at_home);
   options.read_in_place = switch_from("ATOLL_READ_IN_PLACE", options.read_in_place);
+  options.log = log_mode_from("ATOLL_LOG_MODE", options.log);
+  options.log_dir = text_from("ATOLL_LOG_DIR", options.log_dir, kMaxPathBytes);
+  options.log_bytes = bytes_from("ATOLL_LOG_SIZE", options.log_bytes);
+  options.recover = switch_from("ATOLL_RECOVER", options.recover);
+  options.recovery_wait =
+      std::chrono::milliseconds(number_from("ATOLL_RECOVERY_WAIT_MS", std::uint32_t(options.recovery_wait.count())));
+  if (options.recover) options.join_timeout = std::max(options.join_timeout, options.recovery_wait);
   return options;
 }
 

@@ -25,6 +25,8 @@ const char* to_string(Errc code) noexcept {
     case Errc::kNotFound: return "not found";
     case Errc::kAlreadyExists: return "already exists";
     case Errc::kFenced: return "fenced";
+    case Errc::kStorage: return "storage failed";
+    case Errc::kStorageFull: return "storage full";
   }
   return "unknown error";
 }

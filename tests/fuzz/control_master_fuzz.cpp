@@ -1,7 +1,7 @@
 // A master whose clients send anything, over several connections: it goes on to answer those who make sense.
 //
-//   input = how many nodes, with doors or not (1 byte) | steps of: which connection and what (1 byte) | arguments, see
-//   control_script.hpp
+//   input = how many nodes, with doors or not, whether dead nodes may come back (1 byte) | steps of: which connection
+//   and what (1 byte) | arguments, see control_script.hpp
 #include "cluster/master.hpp"
 
 #include "cluster/status_client.hpp"
@@ -20,7 +20,8 @@ void ask_status(const cluster::Master& master, NodeId nodes) {
   ATOLL_FUZZ_CHECK(status.ok() && status->at("nodes").size() == nodes);
   for (const Json& node : status->at("nodes")) {
     // A node is dead for a reason.
-    ATOLL_FUZZ_CHECK(node.at("state") != "dead" || !node.at("why").get<std::string>().empty());
+    const bool dead = node.at("state") == "dead" || node.at("state") == "away";
+    ATOLL_FUZZ_CHECK(!dead || !node.at("why").get<std::string>().empty());
   }
 }
 
@@ -31,7 +32,12 @@ void play(cluster::Master& master, NodeId nodes, Input& input) {
     base::Fd& client = clients[what % kClients];
     switch (what / kClients % 8) {
       case 0: client.reset(); break;
-      case 1: (void)master.node_exited(NodeId(input.below(nodes)), "killed by the fuzzer"); break;
+      case 1: {
+        const unsigned node = input.below(2u * nodes);
+        (void)master.node_exited(NodeId(node % nodes), "killed by the fuzzer");
+        if (node >= nodes) master.give_up_on(NodeId(node % nodes));
+        break;
+      }
       case 2: ask_status(master, nodes); break;
       case 3:
         if (client.valid()) (void)::shutdown(client.get(), SHUT_WR);
@@ -60,6 +66,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     config.listen = cluster::TcpAddress{"127.0.0.1", 0};
     config.key = cluster::Key::parse(std::string(64, '7'), "the fuzzer");
   }
+  config.recoverable = first / 6 % 2 == 1;
   cluster::Master master(std::move(config));
   fuzz::play(master, nodes, input);
   return 0;

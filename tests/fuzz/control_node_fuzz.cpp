@@ -21,7 +21,11 @@ void live(NodeId nodes) {
   const base::Fd segment(::dup(Descriptors::get(0)));
   const cluster::Events events{[&](NodeId node, const std::string&) { ATOLL_FUZZ_CHECK(node < nodes); },
                                [&] { ATOLL_FUZZ_CHECK(!lost.exchange(true)); },
-                               [](cluster::Standing, const std::string&) {}};
+                               [](cluster::Standing, const std::string&) {},
+                               [&](const cluster::Peer& peer, std::uint32_t epoch) {
+                                 ATOLL_FUZZ_CHECK(peer.id < nodes && peer.alive && peer.epoch == epoch);
+                               },
+                               [&](NodeId node, const std::string&) { ATOLL_FUZZ_CHECK(node < nodes); }};
   std::vector<cluster::Peer> peers = membership->exchange({segment, {}}, events);
   ATOLL_FUZZ_CHECK(peers.size() == nodes && membership->count() == nodes);
   for (const cluster::Peer& peer : peers) {

@@ -90,9 +90,14 @@ inline Json plausible_frame(Input& input, bool from_master) {
   if (!from_master) {
     switch (which % 10) {
       case 0:
-        return {
-            {"op", "join"}, {"node", node}, {"incarnation", 7}, {"pid", 1},
-            {"memory", b},  {"cache", b},   {"line", 512},      {"version", b == 0 ? cluster::kProtocolVersion : 1}};
+        return {{"op", "join"},
+                {"node", node},
+                {"incarnation", 7 + a / 128},
+                {"pid", 1},
+                {"memory", b},
+                {"cache", b},
+                {"line", 512},
+                {"version", b == 0 ? cluster::kProtocolVersion : 1}};
       case 1:
         return {{"op", "exchange"},
                 {"address", ""},
@@ -107,27 +112,35 @@ inline Json plausible_frame(Input& input, bool from_master) {
       case 5: return {{"op", "status"}};
       case 6: return {{"op", "ready"}};
       case 7:
-        return {{"op", "report"},           {"node", node},       {"incarnation", 7},
+        return {{"op", "report"},           {"node", node},       {"incarnation", 7 + a / 128},
                 {"previous_term", b / 128}, {"state", b / 8 % 5}, {"sent", a},
                 {"epoch", b % 4},           {"members", members}, {"unreachable", {b % 3}}};
       case 8:
         return {{"op", "return"}, {"node", node},       {"incarnation", 7 + b / 128},
                 {"pid", 1},       {"memory", b},        {"cache", b},
-                {"line", 512},    {"left", b % 2 == 1}, {"version", cluster::kProtocolVersion}};
+                {"line", 512},    {"left", b % 2 == 1}, {"version", cluster::kProtocolVersion},
+                {"address", ""},  {"host", "h"},        {"door", "atoll-door-0"},
+                {"token", "t"}};
       default: return {{"op", "names"}, {"names", {{std::string(a % 4, 'n'), b}}}};
     }
   }
-  Json peer = {{"node", node}, {"pid", b}, {"address", "a"}, {"memory", 1 << 20}, {"cache", 65536}, {"line", 512}};
+  Json peer = {{"node", node},   {"incarnation", 7},  {"epoch", b % 4}, {"pid", b},
+               {"address", "a"}, {"memory", 1 << 20}, {"cache", 65536}, {"line", 512}};
   if (b % 4 == 3) {
     peer["door"] = "atoll-door-0";
     peer["token"] = "t";
   }
-  switch (which % 13) {
+  switch (which % 15) {
     case 0:
-      return {{"op", "joined"}, {"nodes", node},
-              {"term", 1},      {"lease_ms", b % 8 / 4 == 0 ? 315'360'000'000 : 500},
-              {"grace_ms", 0},  {"doors", b % 4 == 3},
-              {"listens", "h"}};
+      return {{"op", "joined"},
+              {"nodes", node},
+              {"term", 1},
+              {"lease_ms", b % 8 / 4 == 0 ? 315'360'000'000 : 500},
+              {"grace_ms", 0},
+              {"doors", b % 4 == 3},
+              {"listens", "h"},
+              {"recoverable", b / 8 % 2 == 1},
+              {"return", b / 16 % 2 == 1}};
     case 1: return {{"op", "peers"}, {"peers", {peer, {{"node", b % 4}, {"pid", 1}}}}};
     case 2: return {{"op", "peers"}, {"peers", {peer}}};
     case 3: return {{"op", "roster"}, {"nodes", node}, {"epoch", b}};
@@ -141,7 +154,9 @@ inline Json plausible_frame(Input& input, bool from_master) {
       return {{"op", "answer"},   {"term", 1 + b / 128}, {"echo", 0},
               {"verdict", a % 3}, {"epoch", b % 8},      {"members", members}};
     case 11: return {{"op", "ending"}};
-    default: return {{"op", "returned"}, {"term", b}};
+    case 12: return {{"op", "returned"}, {"term", b}};
+    case 13: return {{"op", "newcomer"}, {"peer", peer}};
+    default: return {{"op", "given_up"}, {"node", node}, {"why", std::string(b, 'w')}};
   }
 }
 

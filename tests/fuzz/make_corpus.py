@@ -241,6 +241,20 @@ def control_master():
     yield "return", by_doors + client(0, known(8, 0, 0), known(9, 1, 9)) + client(1, known(8, 1, 1), known(7, 1, 8)) + asks
     yield "return-again", by_doors + joins + offers + ready + client(2, known(8, 0, 0), known(7, 0, 10)) + asks
     yield "return-another", by_doors + joins + offers + ready + client(2, known(8, 0, 128)) + asks
+    # Node 0 is told to have ended, and another process comes under its number; the other one dies for ever.
+    back, doors_back = bytes([7]), bytes([10])
+    again = bytes([4, 0]) + client(2, known(0, 130))
+    has_it = client(1, known(7, 1, 2), known(7, 1, 6), known(7, 1, 3), WAIT)
+    yield "back", (back + joins + brings + again + client(2, with_fds(1, 1, 1), known(7, 130, 1), WAIT) + asks + has_it
+                   + client(2, known(7, 130, 1), WAIT) + asks + client(2, known(4)) + bytes([4, 3]) + client(2, WAIT))
+    yield "back-doors", (doors_back + joins + offers + ready + again
+                         + client(2, known(1, 0), known(6), known(7, 130, 1), WAIT) + has_it + asks)
+    yield "back-ends", (back + joins + brings + again + client(2, with_fds(1, 1, 1)) + bytes([8]) + asks + again + asks)
+    yield "back-all", (back + joins + brings + bytes([4, 0, 4, 1]) + client(2, known(0, 130), with_fds(1, 1, 1))
+                       + client(3, known(0, 131), with_fds(1, 1, 1)) + client(2, known(7, 130, 1))
+                       + client(3, known(7, 131, 1), WAIT) + asks)
+    yield "back-early", back + joins + brings + client(2, known(0, 130)) + asks
+    yield "given-up", back + joins + brings + bytes([4, 2]) + client(2, known(0, 130)) + asks + client(1, known(4), WAIT)
 
 
 def control_node():
@@ -270,12 +284,18 @@ def control_node():
     yield "doors-no-go", two + doors + text({"op": "start_failed", "why": "node 1 died"})
     yield "doors-a-segment", two + known(0, 2, 3) + WAIT + with_fds(1, 1, 2, 1, 3) + roster
     yield "short-lease", two + known(0, 2, 5) + WAIT + with_fds(1, 1, 2, 1, 9) + roster + WAIT + lease + known(6)
+    back = known(0, 2, 25)  # dead nodes come back, and this is one
+    yield "back", two + back + WAIT + with_fds(1, 1, 2, 1, 9) + roster + lease + known(6)
+    yield "back-alone", two + back + WAIT + roster + with_fds(1, 1, 13, 1, 9) + lease + known(14, 1, 2) + known(6)
+    yield "newcomer", two + start + with_fds(1, 1, 13, 1, 9) + known(10, 1, 2) + WAIT + known(14, 1, 2) + known(6)
+    yield "newcomer-without", two + start + known(13, 1, 9) + WAIT
+    yield "newcomer-many", two + start + with_fds(1, 1, 13, 1, 9) * 5 + with_fds(1, 1, 13, 4, 9) + WAIT
     yield "far-epoch", two + start + text({"op": "death", "node": 1, "why": "", "epoch": 1 << 40})
 
 
 def status_client():
     counters = ("hits reads_in_place read_misses write_misses atomic_misses lock_misses lock_waits lock_refusals evictions_clean "
-                "evictions_dirty invalidations barriers_issued read_ahead_lines merges messages_sent messages_received "
+                "evictions_dirty invalidations barriers_issued read_ahead_lines merges checkpoints log_waits messages_sent messages_received "
                 "lines_sent bytes_sent wakeups_sent sleeps allocations frees memory_bytes memory_free_bytes "
                 "cache_lines cache_lines_used").split()
     listener = b"0000000000000000: 00000002 00000000 00010000 0001 01 12345 @atoll-7-%s\n"
@@ -297,7 +317,7 @@ def status_client():
 # ---- the rest ----
 
 NAMES = ("MEMORY CACHE LINE CONSISTENCY SPIN_NS YIELD_US READ_AHEAD OUTSTANDING_WRITES MASTER NODE NODES "
-         "READ_IN_PLACE WRITE_AT_HOME").split()
+         "READ_IN_PLACE WRITE_AT_HOME EVICT_BELOW EVICT_UNTIL TRANSPORT ADDRESS LOG_MODE LOG_DIR LOG_SIZE").split()
 
 
 def options():
@@ -311,6 +331,7 @@ def options():
     yield "consistency", lines(CONSISTENCY="tso")
     yield "switches", lines(READ_IN_PLACE="off", WRITE_AT_HOME="on")
     yield "no-switch", lines(WRITE_AT_HOME="perhaps")
+    yield "log", lines(LOG_MODE="power", LOG_DIR="somewhere", LOG_SIZE="64M")
     yield "too-large", lines(MEMORY="99999999T", YIELD_US="4294967296")
     yield "no-number", lines(MEMORY="lots", READ_AHEAD="-1", OUTSTANDING_WRITES="")
     yield "node", lines(MASTER="atoll-nobody", NODE="1", NODES="2")
@@ -376,6 +397,79 @@ def segment():
 
 
 HEADER_BYTES = 640  # of SegmentHeader with its counters: less than a page
+# ---- logs and checkpoints (src/log/format.hpp, src/log/checkpoint_format.hpp) ----
+
+
+def crc32c(data, crc=0):
+    crc ^= 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def log_header(blocks, first=1, generation=1, mode=2, block_bytes=512):
+    head = struct.pack("<8sIIQQQHBB", b"ATOLLLOG", 1, block_bytes, blocks, generation, first, 3, mode, 0)
+    return head + struct.pack("<I", crc32c(head))
+
+
+def truncation(before, generation=1):
+    body = struct.pack("<QI", before, 0)
+    return body + struct.pack("<I", crc32c(struct.pack("<Q", generation) + body))
+
+
+def log_block(index, first, records, stamp=None, generation=1):
+    stamp = index + 1 if stamp is None else stamp
+    head = struct.pack("<8sQQI", b"ATOLLBLK", stamp, first, index)
+    block = head + struct.pack("<I", crc32c(struct.pack("<Q", generation) + head)) + bytes(32)
+    for sequence, kind, payload in records:
+        body = struct.pack("<IBBHIQQQ", len(payload), kind, 0, 3, 1, sequence, address(3, 64 * (sequence % 1000)), 5)
+        body += payload + bytes(-len(payload) % 8)
+        block += struct.pack("<I", crc32c(struct.pack("<QQ", generation, stamp) + body)) + body
+    return block + bytes(512 - len(block))
+
+
+def checkpoint_header(generation, redo_from=7, memory=65536, line=512, blobs=b""):
+    head = struct.pack("<8sIIQQQQIHHI", b"ATOLLCKP", 1, line, generation, redo_from, memory, len(blobs), crc32c(blobs),
+                       3, 0, 0)
+    return head + struct.pack("<I", crc32c(head))
+
+
+def blob(name, data):
+    return (struct.pack("<IIQ", len(name), 0, len(data)) + name + bytes(-len(name) % 8) + data + bytes(-len(data) % 8))
+
+
+def log():
+    word = bytes(range(8))
+    one = [(k, 1, word) for k in (1, 2, 4)]
+    two = [(3, 2, word * 8), (5, 10, b"name"), (6, 3, b"")]
+    none = truncation(0)
+    as_it_is, power, repaired, ahead = bytes([0]), bytes([4]), bytes([6]), bytes([12])
+    whole = log_header(2) + none * 2 + log_block(0, 1, one) + log_block(1, 1, two)
+    yield "whole", as_it_is + whole
+    yield "power", power + whole
+    yield "repaired", repaired + whole
+    yield "ahead", ahead + whole
+    yield "gap", power + log_header(2) + none * 2 + log_block(0, 1, one) + bytes(512)
+    yield "truncated", power + log_header(2) + truncation(4) + none + log_block(0, 1, one) + log_block(1, 1, two)
+    yield "every-type", as_it_is + log_header(1) + none * 2 + log_block(0, 1, [(k, k, b"") for k in range(1, 11)])
+    yield "recycled", as_it_is + log_header(1) + none * 2 + log_block(0, 9, one, 7)
+    yield "same-twice", repaired + log_header(2) + none * 2 + log_block(0, 1, one) + log_block(1, 1, one)
+    yield "too-many-blocks", as_it_is + log_header(1 << 60) + none * 2 + log_block(0, 1, one)
+    yield "tiny-blocks", repaired + log_header(2, block_bytes=8) + none * 2
+    yield "highest", repaired + log_header(1, (1 << 64) - 1) + none * 2 + log_block(0, 1, [((1 << 64) - 1, 1, word)])
+    yield "empty", as_it_is
+    blobs = blob(b"names", b"some names") + blob(b"", b"")
+    kept, mended = bytes([1]), bytes([3])
+    yield "checkpoint", kept + checkpoint_header(2, blobs=blobs) + checkpoint_header(1) + blobs
+    yield "checkpoint-first", kept + bytes(64) + checkpoint_header(1, blobs=blobs) + blobs
+    yield "checkpoint-damaged", kept + bytes([7]) * 128
+    yield "checkpoint-short", kept + bytes(64) + checkpoint_header(1, blobs=blobs) + blobs[:-8]
+    yield "checkpoint-long-name", mended + checkpoint_header(2, blobs=blobs) + bytes(64) + b"\xff" * 4 + blobs
+    yield "checkpoint-lines", mended + checkpoint_header(2, line=0) + checkpoint_header(1, line=24) + blobs
+
+
 # ---- requests of a Redis client ----
 
 
@@ -409,7 +503,7 @@ def resp():
 
 
 TARGETS = [wire_message, protocol, hostile_node, control_frames, handshake, control_master, control_node, status_client, options,
-           start, segment, resp]
+           start, segment, log, resp]
 
 
 def main():

@@ -19,7 +19,7 @@ constexpr const char* kNames[] = {
     "ATOLL_SPIN_NS",       "ATOLL_YIELD_US",    "ATOLL_READ_AHEAD",  "ATOLL_OUTSTANDING_WRITES",
     "ATOLL_MASTER",        "ATOLL_NODE",        "ATOLL_NODES",       "ATOLL_READ_IN_PLACE",
     "ATOLL_WRITE_AT_HOME", "ATOLL_EVICT_BELOW", "ATOLL_EVICT_UNTIL", "ATOLL_TRANSPORT",
-    "ATOLL_ADDRESS"};
+    "ATOLL_ADDRESS",       "ATOLL_LOG_MODE",    "ATOLL_LOG_DIR",     "ATOLL_LOG_SIZE"};
 
 void set_environment(std::string_view text) {
   for (const char* name : kNames) ::unsetenv(name);

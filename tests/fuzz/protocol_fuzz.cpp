@@ -174,7 +174,8 @@ class World final : public coherence::Env {
   /// As the runtime does it: judged, and nothing from who was cut off.
   void receive(const wire::Message& message) {
     if (message.from == self_ || cut_off_.contains(message.from) || !wire::is_line_kind(message.kind)) return;
-    const wire::Limits limits{kNodes, self_, 1, kLineBytes, slots_.data(), memory_.data()};
+    static constexpr std::array<std::uint32_t, kNodes> kEpochs = {1, 1, 1, 1};
+    const wire::Limits limits{kNodes, self_, kEpochs.data(), kLineBytes, slots_.data(), memory_.data()};
     const char* why = nullptr;
     if (wire::judge(message, message.from, limits, &why) != wire::Verdict::kGood) {
       cut_off_.insert(message.from);

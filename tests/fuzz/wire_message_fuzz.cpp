@@ -14,6 +14,7 @@ using wire::Message;
 constexpr NodeId kMostNodes = 5;
 constexpr std::array<std::uint32_t, kMostNodes> kSlots = {64, 1, 100, 0, UINT32_MAX / 2};
 constexpr std::array<std::uint64_t, kMostNodes> kMemory = {1 << 20, 2 << 20, 1ull << 40, 64 << 20, 3 << 20};
+constexpr std::array<std::uint32_t, kMostNodes> kEpochs = {1, 1, 1, 1, 1};
 constexpr std::size_t kHeaderBytes = 4;
 
 constexpr std::array<Field, 11> kFields = {
@@ -59,7 +60,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   limits.self = NodeId(input.below(limits.nodes));
   const auto from = NodeId(input.below(limits.nodes));
   limits.line_bytes = 64u << input.below(7);
-  limits.epoch = 1;
+  limits.epochs = fuzz::kEpochs.data();
   limits.cache_slots = fuzz::kSlots.data();
   limits.memory_bytes = fuzz::kMemory.data();
   while (!input.empty()) {

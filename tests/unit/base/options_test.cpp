@@ -38,6 +38,9 @@ TEST(Options, HaveDefaults) {
   EXPECT_EQ(options.consistency, Consistency::kPso);
   EXPECT_TRUE(options.read_in_place);
   EXPECT_TRUE(options.write_at_home);
+  EXPECT_EQ(options.log, LogMode::kOff);
+  EXPECT_EQ(options.log_dir, "");
+  EXPECT_EQ(options.log_bytes, 256ull << 20);
 }
 
 TEST(Options, ComeFromTheEnvironment) {
@@ -45,7 +48,8 @@ TEST(Options, ComeFromTheEnvironment) {
       consistency("ATOLL_CONSISTENCY", "sc"), writes("ATOLL_OUTSTANDING_WRITES", "7"), spin("ATOLL_SPIN_NS", "5"),
       yield("ATOLL_YIELD_US", "6"), ahead("ATOLL_READ_AHEAD", "0"), in_place("ATOLL_READ_IN_PLACE", "off"),
       at_home("ATOLL_WRITE_AT_HOME", "off"), below("ATOLL_EVICT_BELOW", "10"), until("ATOLL_EVICT_UNTIL", "20"),
-      transport("ATOLL_TRANSPORT", "tcp"), address("ATOLL_ADDRESS", "127.0.0.1");
+      transport("ATOLL_TRANSPORT", "tcp"), address("ATOLL_ADDRESS", "127.0.0.1"), log("ATOLL_LOG_MODE", "power"),
+      log_dir("ATOLL_LOG_DIR", "/var/lib/a"), log_size("ATOLL_LOG_SIZE", "8M");
   const Options options = Options::from_environment();
   EXPECT_EQ(options.memory_bytes, 1ull << 30);
   EXPECT_EQ(options.cache_bytes, 128u << 10);
@@ -61,12 +65,15 @@ TEST(Options, ComeFromTheEnvironment) {
   EXPECT_EQ(options.evict_until_percent, 20u);
   EXPECT_EQ(options.transport, "tcp");
   EXPECT_EQ(options.address, "127.0.0.1");
+  EXPECT_EQ(options.log, LogMode::kPower);
+  EXPECT_EQ(options.log_dir, "/var/lib/a");
+  EXPECT_EQ(options.log_bytes, 8u << 20);
 }
 
 TEST(Options, BadValuesAreNamed) {
-  for (const char* name :
-       {"ATOLL_MEMORY", "ATOLL_CACHE", "ATOLL_LINE", "ATOLL_OUTSTANDING_WRITES", "ATOLL_SPIN_NS", "ATOLL_YIELD_US",
-        "ATOLL_READ_AHEAD", "ATOLL_READ_IN_PLACE", "ATOLL_WRITE_AT_HOME", "ATOLL_EVICT_BELOW", "ATOLL_EVICT_UNTIL"}) {
+  for (const char* name : {"ATOLL_MEMORY", "ATOLL_CACHE", "ATOLL_LINE", "ATOLL_OUTSTANDING_WRITES", "ATOLL_SPIN_NS",
+                           "ATOLL_YIELD_US", "ATOLL_READ_AHEAD", "ATOLL_READ_IN_PLACE", "ATOLL_WRITE_AT_HOME",
+                           "ATOLL_EVICT_BELOW", "ATOLL_EVICT_UNTIL", "ATOLL_LOG_MODE", "ATOLL_LOG_SIZE"}) {
     const With bad(name, "many");
     EXPECT_THAT(why_refused(), testing::HasSubstr(name));
     EXPECT_THAT(why_refused(), testing::HasSubstr("many"));
@@ -76,6 +83,15 @@ TEST(Options, BadValuesAreNamed) {
   const With named("ATOLL_TRANSPORT", "tcp");
   const With bad("ATOLL_CONSISTENCY", "strict");
   EXPECT_THAT(why_refused(), testing::HasSubstr("pso, tso or sc"));
+}
+
+TEST(Options, LogModes) {
+  for (const auto& [text, mode] : {std::pair("off", LogMode::kOff), {"process", LogMode::kProcess}}) {
+    const With log("ATOLL_LOG_MODE", text);
+    EXPECT_EQ(Options::from_environment().log, mode);
+  }
+  const With bad("ATOLL_LOG_MODE", "info");
+  EXPECT_THAT(why_refused(), testing::HasSubstr("off, process or power"));
 }
 
 /// A number that does not fit its 32 bits must not become another one in silence. (It does: from_environment cuts it.)
@@ -97,7 +113,7 @@ TEST(Status, SaysWhatWhereAndWhy) {
   EXPECT_FALSE(none.ok());
   EXPECT_EQ(none.value_or(7), 7);
   EXPECT_THROW((void)none.value(), Error);
-  for (int code = 0; code <= int(Errc::kAlreadyExists); ++code) {
+  for (int code = 0; code <= int(Errc::kStorageFull); ++code) {
     EXPECT_STRNE(to_string(Errc(code)), "unknown error");
   }
   EXPECT_STREQ(to_string(Errc(200)), "unknown error");

@@ -1,0 +1,99 @@
+// A copy of a node's memory on disk, from which it begins its next life; the log has what changed since.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "atoll/status.hpp"
+#include "log/checkpoint_format.hpp"
+#include "log/record.hpp"
+#include "storage/disk.hpp"
+
+namespace atoll::log {
+
+struct CheckpointShape {
+  std::uint64_t memory_bytes = 0;  // a multiple of line_bytes
+  std::uint32_t line_bytes = 0;
+  NodeId node = 0;
+};
+
+/// Brings the checkpoint up to date, in place: only what has changed need be written.
+///
+/// Thread-safety: none; one thread's at a time.
+/// Invariants:
+///   1. Whenever process or machine end, the checkpoint that was committed last counts, with the log from its
+///      redo_from on: what was written over it since is in that log, and is done again (docs/formats.md).
+///   2. A commit is all or nothing.
+///   3. After a sync has failed it does nothing any more.
+class CheckpointWriter {
+ public:
+  /// Goes on where the last life stopped. Throws Error: the disk fails, or the checkpoint is of another shape.
+  CheckpointWriter(storage::Disk& disk, const CheckpointShape& shape);
+
+  /// `redo_from`: all that is logged with lower sequences is in what will be written, or was before.
+  /// The log must be kept from the redo_from of the last commit on until this one is committed.
+  [[nodiscard]] Status begin(Sequence redo_from);
+  /// REQUIRES: in mode power, that the records of these bytes are durable. What is not in the log must not be here.
+  [[nodiscard]] Status write_memory(std::uint64_t offset, std::span<const std::byte> bytes);
+  [[nodiscard]] Status write_lines(std::uint64_t first, std::span<const LineMeta> lines);
+  /// Small things, as a whole: those of the last commit are not kept. Names have up to 255 bytes.
+  void set_blob(const std::string& name, std::span<const std::byte> bytes);
+  /// When it has returned Ok the checkpoint is durable. kStorageFull, as by the others: begin() again, later.
+  [[nodiscard]] Status commit();
+
+  /// How many there have been; 0: none yet.
+  [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
+
+ private:
+  [[nodiscard]] Status written(Status status) noexcept;
+  [[nodiscard]] Status sync(storage::File& file);
+  [[nodiscard]] Status write_blobs(CheckpointHeader& header);
+
+  const CheckpointShape shape_;
+  std::unique_ptr<storage::File> header_;
+  std::unique_ptr<storage::File> memory_;
+  std::unique_ptr<storage::File> lines_;
+  std::array<std::unique_ptr<storage::File>, 2> blob_files_;
+  std::uint64_t generation_ = 0;
+  Sequence redo_from_ = 0;
+  bool begun_ = false;
+  Blobs blobs_;
+  Status failed_;
+};
+
+/// Thread-safety: none.
+class CheckpointReader {
+ public:
+  /// The checkpoint that counts, if one was ever committed. Throws Error: the disk fails, or what is there is damaged.
+  [[nodiscard]] static std::optional<CheckpointReader> open(storage::Disk& disk);
+
+  [[nodiscard]] std::uint64_t generation() const noexcept { return header_.generation; }
+  [[nodiscard]] Sequence redo_from() const noexcept { return header_.redo_from; }
+  [[nodiscard]] std::uint64_t memory_bytes() const noexcept { return header_.memory_bytes; }
+  [[nodiscard]] std::uint32_t line_bytes() const noexcept { return header_.line_bytes; }
+  [[nodiscard]] NodeId node() const noexcept { return header_.node; }
+  [[nodiscard]] std::uint64_t lines() const noexcept { return header_.memory_bytes / header_.line_bytes; }
+  [[nodiscard]] const Blobs& blobs() const noexcept { return blobs_; }
+
+  /// Any part of the memory; what was never written is zeros.
+  [[nodiscard]] Status read_memory(std::uint64_t offset, std::span<std::byte> into);
+  /// All of it, into memory that is all zeros; what was never written is not touched. In large pieces, of which the
+  /// next are on their way while one is copied.
+  [[nodiscard]] Status load_memory(std::span<std::byte> into);
+  [[nodiscard]] Status read_lines(std::uint64_t first, std::span<LineMeta> into);
+
+ private:
+  CheckpointReader() = default;
+
+  CheckpointHeader header_;
+  std::unique_ptr<storage::File> memory_;
+  std::unique_ptr<storage::File> lines_;
+  Blobs blobs_;
+};
+
+}  // namespace atoll::log

@@ -1,0 +1,221 @@
+#include "storage/disk.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "base/check.hpp"
+#include "base/fd.hpp"
+#include "storage/failure.hpp"
+
+namespace atoll::storage {
+namespace {
+
+constexpr mode_t kFileMode = 0600;
+constexpr std::uint64_t kPage = 4096;
+constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, of Linux 5.14; not in every header
+
+Error cannot(const char* what, const std::string& path) {
+  return Error(fmt::format("cannot {} {}: {}", what, path, std::strerror(errno)), Errc::kStorage);
+}
+
+class RealFile final : public File {
+ public:
+  RealFile(base::Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  ~RealFile() override {
+    if (!map_.empty()) ::munmap(map_.data(), map_.size());
+  }
+
+  [[nodiscard]] Status read(std::uint64_t offset, std::span<std::byte> into) override {
+    while (!into.empty()) {
+      const ssize_t got = ::pread(fd_.get(), into.data(), into.size(), off_t(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return failure("read", path_, errno);
+      if (got == 0) return damage(path_, "it ends too early");
+      into = into.subspan(std::size_t(got));
+      offset += std::uint64_t(got);
+    }
+    return {};
+  }
+
+  [[nodiscard]] Status write(std::uint64_t offset, std::span<const std::byte> from) override {
+    while (!from.empty()) {
+      const ssize_t done = ::pwrite(fd_.get(), from.data(), from.size(), off_t(offset));
+      if (done < 0 && errno == EINTR) continue;
+      if (done < 0) return failure("write", path_, errno);
+      from = from.subspan(std::size_t(done));
+      offset += std::uint64_t(done);
+    }
+    return {};
+  }
+
+  [[nodiscard]] Status sync() override {
+    // Not even for EINTR again: see invariant 2 of File.
+    return ::fdatasync(fd_.get()) == 0 ? Status() : failure("sync", path_, errno);
+  }
+
+  [[nodiscard]] Status resize(std::uint64_t bytes) override {
+    ATOLL_CHECK(map_.empty());
+    if (::ftruncate(fd_.get(), off_t(bytes)) != 0) return failure("resize", path_, errno);
+    if (bytes == 0) return {};
+    const int error = ::posix_fallocate(fd_.get(), 0, off_t(bytes));
+    return error == 0 ? Status() : failure("allocate space for", path_, error);
+  }
+
+  [[nodiscard]] Result<std::uint64_t> size() override {
+    struct stat status {};
+    if (::fstat(fd_.get(), &status) != 0) return failure("look at", path_, errno);
+    return std::uint64_t(status.st_size);
+  }
+
+  [[nodiscard]] Result<std::span<std::byte>> map() override {
+    if (!map_.empty()) return map_;
+    const auto bytes = size();
+    if (!bytes.ok()) return bytes.status();
+    if (*bytes == 0) return damage(path_, "it is empty and cannot be mapped");
+    // With MAP_SYNC, which only a DAX mount has, the page tables are durable when a store is; fdatasync does the rest.
+    const int protection = PROT_READ | PROT_WRITE;
+    void* at = ::mmap(nullptr, *bytes, protection, MAP_SHARED_VALIDATE | MAP_SYNC, fd_.get(), 0);
+    if (at == MAP_FAILED) at = ::mmap(nullptr, *bytes, protection, MAP_SHARED, fd_.get(), 0);
+    if (at == MAP_FAILED) return failure("map", path_, errno);
+    map_ = {static_cast<std::byte*>(at), *bytes};
+    return map_;
+  }
+
+  void prepare(std::uint64_t offset, std::uint64_t bytes) noexcept override {
+    const std::uint64_t first = offset & ~(kPage - 1);
+    if (offset + bytes > map_.size()) return;
+    (void)::madvise(map_.data() + first, offset + bytes - first, kPopulateWrite);  // where the kernel is new enough
+  }
+
+  [[nodiscard]] Result<Extent> next_extent(std::uint64_t from) override {
+    const auto bytes = size();
+    if (!bytes.ok()) return bytes.status();
+    if (from >= *bytes) return Extent{};
+    const off_t data = ::lseek(fd_.get(), off_t(from), SEEK_DATA);
+    if (data < 0 && errno == ENXIO) return Extent{};
+    if (data < 0) return Extent{from, *bytes - from};  // no holes are known here
+    const off_t end = ::lseek(fd_.get(), data, SEEK_HOLE);
+    if (end < 0) return failure("look for holes in", path_, errno);
+    return Extent{std::uint64_t(data), std::uint64_t(end - data)};
+  }
+
+  void read_ahead(std::uint64_t offset, std::uint64_t bytes) noexcept override {
+    (void)::posix_fadvise(fd_.get(), off_t(offset), off_t(bytes), POSIX_FADV_WILLNEED);
+  }
+
+ private:
+  base::Fd fd_;
+  std::string path_;
+  std::span<std::byte> map_;
+};
+
+int flags_of(OpenMode mode) {
+  switch (mode) {
+    case OpenMode::kRead: return O_RDONLY;
+    case OpenMode::kWrite: return O_RDWR;
+    case OpenMode::kCreate: return O_RDWR | O_CREAT;
+  }
+  return O_RDONLY;
+}
+
+/// Thread-safety: see Disk.
+class RealDisk final : public Disk {
+ public:
+  explicit RealDisk(std::string path) : path_(std::move(path)) {
+    std::error_code error;
+    std::filesystem::create_directories(path_, error);
+    if (error) throw Error(fmt::format("cannot make {}: {}", path_, error.message()), Errc::kStorage);
+    directory_ = base::Fd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!directory_.valid()) throw cannot("open", path_);
+    take_lock();
+  }
+
+  [[nodiscard]] std::unique_ptr<File> open(const std::string& name, OpenMode mode) override {
+    const std::string path = path_ + "/" + name;
+    base::Fd fd(::openat(directory_.get(), name.c_str(), flags_of(mode) | O_CLOEXEC, kFileMode));
+    if (!fd.valid()) throw cannot("open", path);
+    return std::make_unique<RealFile>(std::move(fd), path);
+  }
+
+  [[nodiscard]] bool exists(const std::string& name) override {
+    return ::faccessat(directory_.get(), name.c_str(), F_OK, 0) == 0;
+  }
+
+  [[nodiscard]] Status remove(const std::string& name) override {
+    if (::unlinkat(directory_.get(), name.c_str(), 0) == 0) return {};
+    return failure("remove", path_ + "/" + name, errno);
+  }
+
+  [[nodiscard]] Status rename(const std::string& from, const std::string& to) override {
+    if (::renameat(directory_.get(), from.c_str(), directory_.get(), to.c_str()) == 0) return {};
+    return failure("rename", path_ + "/" + from, errno);
+  }
+
+  [[nodiscard]] Result<std::vector<std::string>> list() override {
+    std::error_code error;
+    std::vector<std::string> names;
+    for (std::filesystem::directory_iterator at(path_, error), none; !error && at != none; at.increment(error)) {
+      std::string name = at->path().filename().string();
+      if (name != kLockName) names.push_back(std::move(name));
+    }
+    if (error) return failure("list", path_, error.value());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  [[nodiscard]] Status sync_directory() override {
+    return ::fsync(directory_.get()) == 0 ? Status() : failure("sync", path_, errno);
+  }
+
+  [[nodiscard]] const std::string& path() const noexcept override { return path_; }
+
+ private:
+  /// The lock ends with the process, so that who has it knows that the one before has ended.
+  void take_lock() {
+    const std::string path = path_ + "/" + kLockName;
+    lock_ = base::Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kFileMode));
+    if (!lock_.valid()) throw cannot("open", path);
+    char text[32] = {};
+    if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) throw cannot("lock", path);
+      const ssize_t got = ::pread(lock_.get(), text, sizeof(text) - 1, 0);
+      throw Error(fmt::format("process {} uses {}: give each node a directory of its own, or wait until that has ended",
+                              got > 0 ? text : "(unknown)", path_),
+                  Errc::kAlreadyExists);
+    }
+    const auto end = fmt::format_to_n(text, sizeof(text), "{}", ::getpid());
+    if (::ftruncate(lock_.get(), 0) != 0 || ::pwrite(lock_.get(), text, end.size, 0) != ssize_t(end.size)) {
+      throw cannot("write", path);
+    }
+  }
+
+  std::string path_;
+  base::Fd directory_;
+  base::Fd lock_;
+};
+
+}  // namespace
+
+std::unique_ptr<Disk> open_disk(const std::string& path) {
+  return std::make_unique<RealDisk>(path);
+}
+
+std::unique_ptr<File> open_file(const std::string& path) {
+  base::Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status {};
+  if (!fd.valid() || ::fstat(fd.get(), &status) != 0) throw cannot("open", path);
+  if (!S_ISREG(status.st_mode)) throw Error(fmt::format("{} is no file", path));
+  return std::make_unique<RealFile>(std::move(fd), path);
+}
+
+}  // namespace atoll::storage
