@@ -24,12 +24,14 @@ void Protocol::receive_at_cache(const LineRef& ref, const Message& message) {
 CacheEvent Protocol::classify_at_cache(const LineRef& ref, const Message& message, const char** why) {
   const auto unless_locked = [&](CacheEvent event) {
     const CacheState state = ref.state();
-    const bool lockable =
-        state == CacheState::kShared || state == CacheState::kDirty || state == CacheState::kSharedToDirty;
+    const bool lockable = state == CacheState::kShared || state == CacheState::kDirty ||
+                          state == CacheState::kSharedToDirty || state == CacheState::kDirtyToShared;
     if (!lockable) return event;
     // The bit first, so that no thread of this node takes the lock after we have looked.
     const std::uint32_t word = ref.line->lock.fetch_or(detail::kLockWaiters, std::memory_order_seq_cst);
-    if (lock_fits(word, event != CacheEvent::kForwardShared)) return event;
+    const bool copy = event == CacheEvent::kForwardShared || event == CacheEvent::kRecallShared;
+    const bool settled = state != CacheState::kDirty || settles(ref);
+    if (settled && lock_fits(word, !copy)) return event;
     return message.is_try ? CacheEvent::kTryHeld : CacheEvent::kHeld;
   };
   switch (message.kind) {
@@ -40,8 +42,10 @@ CacheEvent Protocol::classify_at_cache(const LineRef& ref, const Message& messag
     case Kind::kPutAck: return CacheEvent::kPutAck;
     case Kind::kWritten: return CacheEvent::kWritten;
     case Kind::kInvalidate: return unless_locked(CacheEvent::kInvalidate);
-    case Kind::kForwardShared: return unless_locked(CacheEvent::kForwardShared);
-    case Kind::kForwardExclusive: return unless_locked(CacheEvent::kForwardExclusive);
+    case Kind::kForwardShared:
+      return unless_locked(env_.is_logged() ? CacheEvent::kRecallShared : CacheEvent::kForwardShared);
+    case Kind::kForwardExclusive:
+      return unless_locked(env_.is_logged() ? CacheEvent::kRecall : CacheEvent::kForwardExclusive);
     case Kind::kNone:
     case Kind::kGetShared:
     case Kind::kGetExclusive:
@@ -67,6 +71,10 @@ CacheEvent Protocol::classify_at_cache(const LineRef& ref, const Message& messag
     case Kind::kElementAnswer:
     case Kind::kProbe:
     case Kind::kProbeAnswer:
+    case Kind::kReportShared:
+    case Kind::kReportDirty:
+    case Kind::kReportEnd:
+    case Kind::kOpen:
     case Kind::kCount: break;
   }
   *why = "not a message for a cache";
@@ -109,7 +117,7 @@ void Protocol::act(const LineRef& ref, CacheAction action, const Message& messag
     case CacheAction::kWithdrawWrite: lower_access(ref, detail::kReadable, true); break;
     case CacheAction::kWithdrawAll: lower_access(ref, 0, true); break;
     case CacheAction::kReturnShared: env_.send(ref, home, {Kind::kPutShared, false, self, self, 0}); break;
-    case CacheAction::kReturnDirty: env_.send_home(ref, {Kind::kPutDirty, false, self, self, 0}); break;
+    case CacheAction::kReturnDirty: return_line(ref, Kind::kPutDirty, {Kind::kNone, false, self, self, 0}); break;
     case CacheAction::kReleaseSlot: env_.release_slot(ref); break;
     case CacheAction::kAckInvalidate: env_.send(ref, home, to_home(Kind::kInvalidateAck)); break;
     case CacheAction::kRefuse:
@@ -121,10 +129,10 @@ void Protocol::act(const LineRef& ref, CacheAction action, const Message& messag
                        {Kind::kOwnerData, false, self, message.requester, message.slot});
       }
       break;
-    case CacheAction::kWriteBack: env_.send_home(ref, to_home(Kind::kWriteBack)); break;
+    case CacheAction::kWriteBack: return_line(ref, Kind::kWriteBack, message); break;
     case CacheAction::kTransfer:
       if (message.requester == home) {
-        env_.send_home(ref, to_home(Kind::kTransfer));
+        return_line(ref, Kind::kTransfer, message);
       } else {
         env_.send(ref, home, to_home(Kind::kTransfer));
       }
@@ -147,7 +155,32 @@ void Protocol::act(const LineRef& ref, CacheAction action, const Message& messag
       break;
     case CacheAction::kClearOperands: env_.clear_operands(ref); break;
     case CacheAction::kReturnOperated: env_.send(ref, home, {Kind::kPutOperated, false, self, self, own_slot}); break;
+    case CacheAction::kBeginTenure:
+      if (env_.is_logged()) env_.tenure(ref) = message.tenure;
+      break;
+    case CacheAction::kReportShared: env_.send(ref, home, {Kind::kReportShared, false, self, self, own_slot}); break;
+    case CacheAction::kReportDirty:
+      env_.send(ref, home, {Kind::kReportDirty, false, self, self, own_slot, 0, env_.tenure(ref)});
+      break;
   }
+}
+
+/// The line goes home. In a logged cluster the home fetches it: a node that dies half way through writing it there
+/// would leave the home with neither the old line nor the new one.
+void Protocol::return_line(const LineRef& ref, Kind kind, const Message& message) {
+  const NodeId self = env_.self();
+  if (env_.is_logged()) {
+    env_.send(ref, ref.home(), {kind, false, self, self, ref.line->slot - 1, 0, env_.tenure(ref)});
+  } else {
+    env_.send_home(ref, {kind, message.is_try, self, message.requester, message.slot});
+  }
+}
+
+/// The message that was held is looked at again.
+void Protocol::answer_held(const LineRef& ref, Cold& cold) {
+  cold.has_held = false;
+  const Message held = cold.held;
+  receive_at_cache(ref, held);
 }
 
 void Protocol::set_state(const LineRef& ref, CacheState state) {

@@ -83,7 +83,10 @@ DirEvent Protocol::classify_request(const LineRef& ref, const Message& message, 
   }
   const bool exclusive = message.kind != Kind::kGetShared;
   if (local) return exclusive ? DirEvent::kLocalExclusive : DirEvent::kLocalShared;
-  if (!cannot_be_locked(ref) && (entry.state == DirState::kUnshared || entry.state == DirState::kShared)) {
+  const bool here = entry.state == DirState::kUnshared || entry.state == DirState::kShared;
+  // What is not durable leaves the node for nobody. A try that the line came home for is not refused for that.
+  if (here && !settles(ref)) return message.is_try && !replayed ? DirEvent::kTryBlocked : DirEvent::kBlocked;
+  if (!cannot_be_locked(ref) && here) {
     // The bit first, so that no thread of the home takes the lock after we have looked.
     const std::uint32_t word = ref.line->lock.fetch_or(detail::kLockWaiters, std::memory_order_seq_cst);
     if (!lock_fits(word, exclusive)) return message.is_try ? DirEvent::kTryBlocked : DirEvent::kBlocked;
@@ -129,6 +132,7 @@ DirEvent Protocol::classify(const LineRef& ref, const Message& message, bool rep
       if (!is_sharer) *why = "a copy returned that was not given";
       return sole ? DirEvent::kPutSharedLast : DirEvent::kPutShared;
     case Kind::kPutDirty:
+      if (env_.is_logged()) return classify_return(ref, message, why);
       if (is_owner) return DirEvent::kPutDirty;
       return entry.state == DirState::kShared && sole ? DirEvent::kPutDirtyLast : DirEvent::kPutDirtyStale;
     case Kind::kPutOperated: {
@@ -137,20 +141,16 @@ DirEvent Protocol::classify(const LineRef& ref, const Message& message, bool rep
       return last ? DirEvent::kPutOperatedLast : DirEvent::kPutOperated;
     }
     case Kind::kInvalidateAck:
-    case Kind::kInvalidateRefused: {
-      if (entry.acks_left == 0 || !is_sharer) *why = "an answer that nobody waits for";
-      if (message.kind == Kind::kInvalidateRefused && (entry.flags & kPendingTry) == 0)
-        *why = "it refuses what is no try";
-      if (entry.acks_left > 1) return DirEvent::kAnswer;
-      const bool refused = (entry.flags & kRefusedSome) != 0 || message.kind == Kind::kInvalidateRefused;
-      return refused ? DirEvent::kSomeRefused : DirEvent::kAllGone;
-    }
+    case Kind::kInvalidateRefused: return classify_answer(ref, message, why);
     case Kind::kWriteBack:
     case Kind::kTransfer:
     case Kind::kOwnerRefused:
+      if (env_.is_logged() && message.kind != Kind::kOwnerRefused) return classify_return(ref, message, why);
       if (!is_owner) *why = "an owner's answer from a node that is not the owner";
       if (message.kind == Kind::kWriteBack) return DirEvent::kWriteBack;
       return message.kind == Kind::kTransfer ? DirEvent::kTransfer : DirEvent::kOwnerRefused;
+    case Kind::kReportShared:
+    case Kind::kReportDirty: return classify_return(ref, message, why);
     case Kind::kNone:
     case Kind::kInvalidate:
     case Kind::kForwardShared:
@@ -172,10 +172,26 @@ DirEvent Protocol::classify(const LineRef& ref, const Message& message, bool rep
     case Kind::kElementAnswer:
     case Kind::kProbe:
     case Kind::kProbeAnswer:
+    case Kind::kReportEnd:
+    case Kind::kOpen:
     case Kind::kCount: break;
   }
   *why = "not a message for a home";
   return DirEvent::kCount;
+}
+
+/// A sharer's answer to an invalidation, or its death.
+DirEvent Protocol::classify_answer(const LineRef& ref, const Message& message, const char** why) {
+  const DirEntry& entry = *ref.directory;
+  if (entry.acks_left == 0 || (entry.sharers & bit(message.from)) == 0) *why = "an answer that nobody waits for";
+  if (message.kind == Kind::kInvalidateRefused && (entry.flags & kPendingTry) == 0) *why = "it refuses what is no try";
+  if (entry.acks_left > 1) return DirEvent::kAnswer;
+  if (message.kind == Kind::kInvalidateRefused) return DirEvent::kSomeRefused;
+  if ((entry.flags & kRefusedSome) == 0) return DirEvent::kAllGone;
+  if (!env_.is_logged()) return DirEvent::kSomeRefused;
+  // Those who refused may have died since, and their locks with them.
+  const std::uint64_t asked = entry.requester == kNoNode ? entry.sharers : entry.sharers & ~bit(entry.requester);
+  return (asked & ~bit(message.from)) != 0 ? DirEvent::kSomeRefused : DirEvent::kAllGone;
 }
 
 Protocol::Outcome Protocol::step(const LineRef& ref, DirEvent event, const Message& message) {
@@ -196,6 +212,7 @@ void Protocol::invalidate_others(const LineRef& ref) {
       // Who wants to operate has dropped its copy; if it is on the list all the same, it says so again.
       if ((node == entry.requester && entry.operation == 0) || node == env_.self()) continue;
       ++entry.acks_left;
+      if (env_.is_logged()) env_.cold(ref).unanswered |= bit(node);
       env_.send(ref, node, {Kind::kInvalidate, (entry.flags & kPendingTry) != 0, env_.self(), entry.requester, 0});
     }
   }
@@ -204,15 +221,18 @@ void Protocol::invalidate_others(const LineRef& ref) {
 /// Permission to who was remembered: with data from the home, alone when the owner has sent it or it was there.
 void Protocol::answer_pending(const LineRef& ref, DirState before, Outcome& outcome) {
   const DirEntry& entry = *ref.directory;
+  if (entry.requester == kNoNode) return;  // it has died
   if (entry.requester == env_.self()) {
     outcome.serve = true;
     return;
   }
+  const std::uint64_t tenure = tenure_for(entry, entry.requester);
   const bool from_owner = before == DirState::kDirtyToShared || before == DirState::kDirtyToDirty;
   if (from_owner || (entry.flags & kPendingUpgrade) != 0) {
-    env_.send(ref, entry.requester, {Kind::kGrant, false, env_.self(), entry.requester, entry.slot});
+    env_.send(ref, entry.requester, {Kind::kGrant, false, env_.self(), entry.requester, entry.slot, 0, tenure});
   } else {
-    env_.send_line(ref, entry.requester, entry.slot, {Kind::kData, false, env_.self(), entry.requester, entry.slot});
+    env_.send_line(ref, entry.requester, entry.slot,
+                   {Kind::kData, false, env_.self(), entry.requester, entry.slot, 0, tenure});
   }
 }
 
@@ -225,8 +245,15 @@ void Protocol::remember(DirEntry& entry, const Message& message) const noexcept 
                              (message.kind == Kind::kUpgrade && listed ? kPendingUpgrade : 0));
 }
 
-void Protocol::tally(DirEntry& entry, const Message& message) const noexcept {
+/// What a grant to the node has to say of its tenure: something only when that makes it the owner.
+std::uint64_t Protocol::tenure_for(const DirEntry& entry, NodeId node) const noexcept {
+  return entry.owner == node && env_.is_logged() ? entry.transfers : 0;
+}
+
+void Protocol::tally(const LineRef& ref, const Message& message) {
+  DirEntry& entry = *ref.directory;
   --entry.acks_left;
+  if (env_.is_logged()) env_.cold(ref).unanswered &= ~bit(message.from);
   if (message.kind == Kind::kInvalidateRefused) {
     entry.flags |= kRefusedSome;
   } else if (exact()) {
@@ -238,7 +265,7 @@ void Protocol::tally(DirEntry& entry, const Message& message) const noexcept {
 void Protocol::refuse(const LineRef& ref, NodeId who, std::uint32_t slot, Outcome& outcome) {
   if (who == env_.self()) {
     outcome.refuse_try = true;
-  } else {
+  } else if (who != kNoNode) {
     env_.send(ref, who, {Kind::kRefused, false, env_.self(), who, slot});
   }
 }
@@ -287,17 +314,24 @@ void Protocol::act(const LineRef& ref, DirAction action, DirState before, const 
       env_.log_transfer(ref, subject);
       break;
     case DirAction::kSendData:
-      env_.send_line(ref, message.requester, message.slot, {Kind::kData, false, self, message.requester, message.slot});
+      env_.send_line(
+          ref, message.requester, message.slot,
+          {Kind::kData, false, self, message.requester, message.slot, 0, tenure_for(entry, message.requester)});
       break;
     case DirAction::kRemember: remember(entry, message); break;
     case DirAction::kInvalidateOthers: invalidate_others(ref); break;
     case DirAction::kForwardShared:
-    case DirAction::kForwardExclusive:
-      env_.send(ref, entry.owner,
-                {action == DirAction::kForwardShared ? Kind::kForwardShared : Kind::kForwardExclusive, message.is_try,
-                 self, message.requester, message.slot});
+    case DirAction::kForwardExclusive: {
+      // What is logged comes home, and goes on from there.
+      const Kind kind = action == DirAction::kForwardShared ? Kind::kForwardShared : Kind::kForwardExclusive;
+      if (env_.is_logged()) {
+        env_.send(ref, entry.owner, {kind, message.is_try, self, self, 0});
+      } else {
+        env_.send(ref, entry.owner, {kind, message.is_try, self, message.requester, message.slot});
+      }
       break;
-    case DirAction::kTally: tally(entry, message); break;
+    }
+    case DirAction::kTally: tally(ref, message); break;
     case DirAction::kAnswerPending: answer_pending(ref, before, outcome); break;
     case DirAction::kRefusePending: refuse(ref, entry.requester, entry.slot, outcome); break;
     case DirAction::kServeLocal: outcome.serve = true; break;
@@ -306,7 +340,12 @@ void Protocol::act(const LineRef& ref, DirAction action, DirState before, const 
       break;
     case DirAction::kRefuse: refuse(ref, message.from, message.slot, outcome); break;
     case DirAction::kPutAck:
-      if (message.kind != Kind::kPutShared) env_.send(ref, message.from, {Kind::kPutAck, false, self, message.from, 0});
+      if (message.kind == Kind::kPutShared) break;
+      if (env_.is_logged()) {
+        env_.send_settled(ref, message.from, {Kind::kPutAck, false, self, message.from, 0});
+      } else {
+        env_.send(ref, message.from, {Kind::kPutAck, false, self, message.from, 0});
+      }
       break;
     case DirAction::kWrite:
       env_.perform_for(ref, message);
@@ -325,6 +364,13 @@ void Protocol::act(const LineRef& ref, DirAction action, DirState before, const 
       ref.line->operation.store(0, std::memory_order_relaxed);
       mark_here(*ref.line);
       break;
+    case DirAction::kTake:
+    case DirAction::kAddSender:
+    case DirAction::kOwnerReports:
+    case DirAction::kUndo:
+    case DirAction::kResume:
+    case DirAction::kSuspend:
+    case DirAction::kForgetRequester: act_logged(ref, action, before, message, outcome); break;
   }
   if (outcome.serve || outcome.refuse_try) env_.cold(ref).local_queued = false;
 }
@@ -332,7 +378,7 @@ void Protocol::act(const LineRef& ref, DirAction action, DirState before, const 
 void Protocol::set_state(const LineRef& ref, DirState state) {
   DirEntry& entry = *ref.directory;
   entry.state = state;
-  if (is_stable(state)) {
+  if (is_stable(state) || state == DirState::kOrphaned) {
     entry.requester = kNoNode;
     entry.flags = 0;
     entry.acks_left = 0;
@@ -368,7 +414,12 @@ void Protocol::set_state(const LineRef& ref, DirState state) {
     case DirState::kDirtyToDirty:
     case DirState::kDirtyToUnshared:
     case DirState::kDirtyToOperated:
-      if (entry.owner == kNoNode || entry.requester == kNoNode) env_.broken(ref, "a forward without an owner");
+      if (entry.owner == kNoNode) env_.broken(ref, "a forward without an owner");
+      if (entry.requester == kNoNode && !env_.is_logged()) env_.broken(ref, "a forward for nobody");
+      break;
+    case DirState::kOrphaned:
+      if (entry.owner == kNoNode || entry.sharers != 0) env_.broken(ref, "an orphaned line has no owner, or sharers");
+      if (whole) env_.broken(ref, "an orphaned line passes for one that is here");
       break;
     case DirState::kCount: env_.broken(ref, "no such state"); break;
   }

@@ -22,6 +22,7 @@ enum class DirState : std::uint8_t {
   kSharedToOperated,    // a requester wants to operate; sharers are being invalidated
   kDirtyToOperated,     // the line was asked of the owner for the home, so that a requester may operate
   kOperatedToUnshared,  // somebody wants something else; operands are being returned
+  kOrphaned,            // logged: the owner has died, or has not reported yet; who wants the line waits
   kCount,
 };
 
@@ -45,12 +46,22 @@ enum class DirEvent : std::uint8_t {
   kPutDirtyStale,    // returned by a node that is not the owner any more
   kPutOperated,      // an operator returned its operands; others remain
   kPutOperatedLast,  // the last operator did, or the last that was asked to
-  kAnswer,           // a sharer answered an invalidation; more are outstanding
+  kAnswer,           // a sharer answered an invalidation, or died; more are outstanding
   kAllGone,          // the last answer; every sharer asked has dropped its copy
   kSomeRefused,      // the last answer; a sharer refused a try
   kWriteBack,        // the owner kept a copy and wrote the line home
   kTransfer,         // the owner gave the line to the requester (or back to the home)
   kOwnerRefused,     // the owner's lock refuses a try
+  kReturn,           // logged: the line stands in the sender's slot, and nobody's word about it is newer
+  kReturnShared,     // the same, and the sender goes on reading
+  kReturnStale,      // logged: returned in a tenure that is over
+  kReportShared,     // to a home that is back: a node has a copy
+  kReportDirty,      // to a home that is back: a node owns the line
+  kSharerDied,       // a sharer that owed no answer has died; others remain
+  kSharerDiedLast,   // the last sharer has died
+  kOwnerDied,        // the owner has died
+  kRequesterDied,    // who was remembered has died
+  kOwnerBack,        // the owner is back (or the home, and the owner has reported), and said nothing of the line
   kCount,
 };
 
@@ -86,6 +97,13 @@ enum class DirAction : std::uint8_t {
   kRecall,            // every operator returns its operands
   kMerge,             // the sender's operands are combined with what is here
   kEnd,               // nobody operates any more: the bytes here are complete
+  kTake,              // logged: the sender's line is fetched and an image of it logged; the home's own tenure begins
+  kAddSender,         // as a sharer
+  kOwnerReports,      // the sender is the owner, and says in which tenure
+  kUndo,              // the owner's tenure ends without a trace; logged, for the home's own begins
+  kResume,            // what was remembered takes its turn, the first one
+  kSuspend,           // the same when the line is not here: a try fails
+  kForgetRequester,   // nobody is answered; it has no copy either
 };
 
 using DirRow = Row<DirState, DirEvent, DirAction>;
@@ -110,6 +128,12 @@ inline constexpr DirRow kDirRows[] = {
   {S::kUnshared, {E::kOperateFirst, E::kPutOperated, E::kPutOperatedLast}, "nobody has anything to give up"},
   {S::kUnshared, {E::kPutShared, E::kPutSharedLast, E::kPutDirty, E::kPutDirtyLast}, "nobody has a copy to return"},
   {S::kUnshared, {E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "nothing was asked"},
+  {S::kUnshared, {E::kReturn}, S::kUnshared, {A::kWithdrawAll, A::kTake, A::kPutAck}, "the grant was lost with the end of the home's log; the owner knows better"},
+  {S::kUnshared, {E::kReturnShared}, S::kShared, {A::kWithdrawAll, A::kTake, A::kAddSender, A::kPutAck}, "the grant was lost with the end of the home's log; the owner knows better"},
+  {S::kUnshared, {E::kReturnStale}, S::kUnshared, {A::kPutAck}, "the home's log has something newer"},
+  {S::kUnshared, {E::kReportShared}, S::kShared, {A::kWithdrawWrite, A::kAddSender}, "what was known before the home died"},
+  {S::kUnshared, {E::kReportDirty}, S::kDirty, {A::kWithdrawAll, A::kOwnerReports}, "the grant was lost with the end of the home's log; the owner knows better"},
+  {S::kUnshared, {E::kSharerDied, E::kSharerDiedLast, E::kOwnerDied, E::kRequesterDied, E::kOwnerBack}, "nobody has it, and nobody waits"},
 
   // ---- Shared: home and sharers read ----
   {S::kShared, {E::kGetShared}, S::kShared, {A::kAddSharer, A::kSendData}, "the home's memory is current"},
@@ -128,6 +152,12 @@ inline constexpr DirRow kDirRows[] = {
   {S::kShared, {E::kPutSharedLast, E::kPutDirtyLast}, S::kUnshared, {A::kDropSharer, A::kPutAck}, "the last reader is gone: the home may write again"},
   {S::kShared, {E::kPutDirty}, "there is no owner"},
   {S::kShared, {E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "nothing was asked"},
+  {S::kShared, {E::kReturnStale}, S::kShared, {A::kPutAck}, "the home's log has something newer"},
+  {S::kShared, {E::kReportShared}, S::kShared, {A::kAddSender}, "what was known before the home died"},
+  {S::kShared, {E::kSharerDied}, S::kShared, {A::kDropSharer}, "one reader less"},
+  {S::kShared, {E::kSharerDiedLast}, S::kUnshared, {A::kDropSharer}, "the last reader is gone: the home may write again"},
+  {S::kShared, {E::kReturn, E::kReturnShared, E::kReportDirty, E::kOwnerDied, E::kOwnerBack}, "there are copies, so there is no owner"},
+  {S::kShared, {E::kRequesterDied}, "nobody waits"},
 
   // ---- Dirty: the owner has it ----
   {S::kDirty, {E::kGetShared}, S::kDirtyToShared, {A::kRemember, A::kForwardShared}, "the owner has the only current copy and sends it straight to the requester"},
@@ -143,6 +173,12 @@ inline constexpr DirRow kDirRows[] = {
   {S::kDirty, {E::kWriteHome}, "the home does not have the line for itself"},
   {S::kDirty, {E::kUpgrade, E::kUpgradeSole, E::kPutShared, E::kPutSharedLast, E::kPutDirtyLast}, "there are no sharers; a sharer's message comes before its acknowledgement"},
   {S::kDirty, {E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "nothing was asked"},
+  {S::kDirty, {E::kReturn}, S::kUnshared, {A::kTake, A::kPutAck}, "fetch, log, then acknowledge: the owner keeps it until then"},
+  {S::kDirty, {E::kReturnStale}, S::kDirty, {A::kPutAck}, "the home's log has something newer"},
+  {S::kDirty, {E::kOwnerDied}, S::kOrphaned, {}, "what it wrote is in its log: it brings that when it is back"},
+  {S::kDirty, {E::kReturnShared}, "nothing was asked"},
+  {S::kDirty, {E::kReportShared, E::kReportDirty, E::kSharerDied, E::kSharerDiedLast}, "the owner alone has it, and reports once"},
+  {S::kDirty, {E::kRequesterDied, E::kOwnerBack}, "nobody waits, and the owner was never away"},
 
   // ---- SharedToUnshared: the home waits for its sharers ----
   {S::kSharedToUnshared, {E::kGetShared, E::kGetExclusive, E::kUpgrade}, S::kSharedToUnshared, {A::kDefer}, "one at a time"},
@@ -153,11 +189,15 @@ inline constexpr DirRow kDirRows[] = {
   {S::kSharedToUnshared, {E::kWriteHome}, "the home does not have the line for itself"},
   {S::kSharedToUnshared, {E::kPutShared}, S::kSharedToUnshared, {}, "crossed the invalidation, which is acknowledged as well, or followed a refusal: at worst a sharer too many"},
   {S::kSharedToUnshared, {E::kAnswer}, S::kSharedToUnshared, {A::kTally}, "more to come"},
-  {S::kSharedToUnshared, {E::kAllGone}, S::kUnshared, {A::kTally, A::kClearSharers, A::kServeLocal}, "nobody else has a copy: the home writes"},
+  {S::kSharedToUnshared, {E::kAllGone}, S::kUnshared, {A::kTally, A::kClearSharers, A::kAnswerPending}, "nobody else has a copy: the home writes"},
   {S::kSharedToUnshared, {E::kSomeRefused}, S::kShared, {A::kTally, A::kRefusePending}, "a sharer's lock; those who dropped their copy are off the list"},
   {S::kSharedToUnshared, {E::kUpgradeSole, E::kPutSharedLast, E::kPutDirtyLast, E::kPutDirtyStale}, "told apart in stable states only; a return comes before the answer that makes it stale"},
-  {S::kSharedToUnshared, {E::kLocalShared, E::kLocalExclusive}, "the home has one wish under way at a time, and this is it"},
+  {S::kSharedToUnshared, {E::kLocalShared, E::kLocalExclusive}, S::kSharedToUnshared, {A::kDefer}, "one at a time: who this was begun for has died (the home has one wish under way at a time)"},
   {S::kSharedToUnshared, {E::kBlocked, E::kPutDirty, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "there is no owner"},
+  {S::kSharedToUnshared, {E::kReturnStale}, S::kSharedToUnshared, {A::kPutAck}, "the home's log has something newer"},
+  {S::kSharedToUnshared, {E::kSharerDied}, S::kSharedToUnshared, {A::kDropSharer}, "it had refused; one reason less"},
+  {S::kSharedToUnshared, {E::kReturn, E::kReturnShared, E::kOwnerDied, E::kOwnerBack}, "there is no owner"},
+  {S::kSharedToUnshared, {E::kReportShared, E::kReportDirty, E::kSharerDiedLast, E::kRequesterDied}, "who is back serves nobody before all have reported; the home itself waits, or nobody"},
 
   // ---- SharedToDirty: a requester waits for the other sharers ----
   {S::kSharedToDirty, {E::kGetShared, E::kGetExclusive, E::kUpgrade, E::kLocalShared, E::kLocalExclusive}, S::kSharedToDirty, {A::kDefer}, "one at a time"},
@@ -172,6 +212,11 @@ inline constexpr DirRow kDirRows[] = {
   {S::kSharedToDirty, {E::kSomeRefused}, S::kShared, {A::kTally, A::kRefusePending}, "a sharer's lock; those who dropped their copy are off the list"},
   {S::kSharedToDirty, {E::kUpgradeSole, E::kPutSharedLast, E::kPutDirtyLast, E::kPutDirtyStale}, "told apart in stable states only; a return comes before the answer that makes it stale"},
   {S::kSharedToDirty, {E::kBlocked, E::kPutDirty, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "there is no owner"},
+  {S::kSharedToDirty, {E::kReturnStale}, S::kSharedToDirty, {A::kPutAck}, "the home's log has something newer"},
+  {S::kSharedToDirty, {E::kSharerDied}, S::kSharedToDirty, {A::kDropSharer}, "it had refused; one reason less"},
+  {S::kSharedToDirty, {E::kRequesterDied}, S::kSharedToUnshared, {A::kForgetRequester}, "the invalidations are under way; nobody is served when they are done"},
+  {S::kSharedToDirty, {E::kReturn, E::kReturnShared, E::kOwnerDied, E::kOwnerBack}, "there is no owner"},
+  {S::kSharedToDirty, {E::kReportShared, E::kReportDirty, E::kSharerDiedLast}, "who is back serves nobody before all have reported; told apart in stable states only"},
 
   // ---- DirtyToShared: a copy was asked of the owner ----
   {S::kDirtyToShared, {E::kGetShared, E::kGetExclusive, E::kLocalShared, E::kLocalExclusive}, S::kDirtyToShared, {A::kDefer}, "one at a time"},
@@ -185,6 +230,12 @@ inline constexpr DirRow kDirRows[] = {
   {S::kDirtyToShared, {E::kWriteBack}, S::kShared, {A::kOwnerToSharer, A::kAddSharer, A::kAnswerPending}, "the home's memory is current again; owner and requester read"},
   {S::kDirtyToShared, {E::kOwnerRefused}, S::kDirty, {A::kRefusePending}, "the owner's lock; nothing has changed"},
   {S::kDirtyToShared, {E::kBlocked, E::kUpgrade, E::kUpgradeSole, E::kPutShared, E::kPutSharedLast, E::kPutDirtyLast, E::kAnswer, E::kAllGone, E::kSomeRefused, E::kTransfer}, "there are no sharers, and a copy was asked, not the line"},
+  {S::kDirtyToShared, {E::kReturn}, S::kUnshared, {A::kTake, A::kPutAck, A::kResume}, "the answer, or a return that crossed the recall and is the answer"},
+  {S::kDirtyToShared, {E::kReturnShared}, S::kShared, {A::kTake, A::kAddSender, A::kPutAck, A::kResume}, "the home's memory and log are current again; the former owner reads"},
+  {S::kDirtyToShared, {E::kRequesterDied}, S::kDirtyToShared, {A::kForgetRequester}, "the recall is under way; nobody is served when it is answered"},
+  {S::kDirtyToShared, {E::kReturnStale}, S::kDirtyToShared, {A::kPutAck}, "the home's log has something newer"},
+  {S::kDirtyToShared, {E::kOwnerDied}, S::kOrphaned, {A::kSuspend}, "the request waits for the owner's return, before all others"},
+  {S::kDirtyToShared, {E::kReportShared, E::kReportDirty, E::kSharerDied, E::kSharerDiedLast, E::kOwnerBack}, "there are no sharers, and the owner was never away"},
 
   // ---- DirtyToDirty: the line was asked of the owner for another node ----
   {S::kDirtyToDirty, {E::kGetShared, E::kGetExclusive, E::kLocalShared, E::kLocalExclusive}, S::kDirtyToDirty, {A::kDefer}, "one at a time"},
@@ -198,10 +249,16 @@ inline constexpr DirRow kDirRows[] = {
   {S::kDirtyToDirty, {E::kTransfer}, S::kDirty, {A::kLogTransfer, A::kSetOwner, A::kAnswerPending}, "log, then confirm the new owner, who waits for this and for the data"},
   {S::kDirtyToDirty, {E::kOwnerRefused}, S::kDirty, {A::kRefusePending}, "the owner's lock; nothing has changed"},
   {S::kDirtyToDirty, {E::kBlocked, E::kUpgrade, E::kUpgradeSole, E::kPutShared, E::kPutSharedLast, E::kPutDirtyLast, E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack}, "there are no sharers, and the line was asked, not a copy"},
+  {S::kDirtyToDirty, {E::kReturn}, S::kUnshared, {A::kTake, A::kPutAck, A::kResume}, "the answer, or a return that crossed the recall and is the answer"},
+  {S::kDirtyToDirty, {E::kRequesterDied}, S::kDirtyToUnshared, {A::kForgetRequester}, "the recall is under way; the line comes home for nobody"},
+  {S::kDirtyToDirty, {E::kReturnShared}, "the line was asked, not a copy"},
+  {S::kDirtyToDirty, {E::kReturnStale}, S::kDirtyToDirty, {A::kPutAck}, "the home's log has something newer"},
+  {S::kDirtyToDirty, {E::kOwnerDied}, S::kOrphaned, {A::kSuspend}, "the request waits for the owner's return, before all others"},
+  {S::kDirtyToDirty, {E::kReportShared, E::kReportDirty, E::kSharerDied, E::kSharerDiedLast, E::kOwnerBack}, "there are no sharers, and the owner was never away"},
 
   // ---- DirtyToUnshared: the home takes the line back ----
   {S::kDirtyToUnshared, {E::kGetShared, E::kGetExclusive}, S::kDirtyToUnshared, {A::kDefer}, "one at a time"},
-  {S::kDirtyToUnshared, {E::kLocalShared, E::kLocalExclusive}, "the home has one wish under way at a time, and this is it"},
+  {S::kDirtyToUnshared, {E::kLocalShared, E::kLocalExclusive}, S::kDirtyToUnshared, {A::kDefer}, "one at a time: who this was begun for has died (the home has one wish under way at a time)"},
   {S::kDirtyToUnshared, {E::kOperateFirst}, S::kDirtyToUnshared, {A::kDefer}, "one at a time"},
   {S::kDirtyToUnshared, {E::kOperate, E::kPutOperated, E::kPutOperatedLast}, "it is not operated"},
   {S::kDirtyToUnshared, {E::kTryBlocked}, S::kDirtyToUnshared, {A::kRefuse}, "busy: a try never waits"},
@@ -212,6 +269,12 @@ inline constexpr DirRow kDirRows[] = {
   {S::kDirtyToUnshared, {E::kTransfer}, S::kUnshared, {A::kClearOwner, A::kServeLocal}, "the data stands in the home's memory"},
   {S::kDirtyToUnshared, {E::kOwnerRefused}, S::kDirty, {A::kRefusePending}, "the owner's lock; nothing has changed"},
   {S::kDirtyToUnshared, {E::kBlocked, E::kUpgrade, E::kUpgradeSole, E::kPutShared, E::kPutSharedLast, E::kPutDirtyLast, E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack}, "there are no sharers, and the line was asked, not a copy"},
+  {S::kDirtyToUnshared, {E::kReturn}, S::kUnshared, {A::kTake, A::kPutAck, A::kResume}, "the answer, or a return that crossed the recall and is the answer"},
+  {S::kDirtyToUnshared, {E::kReturnShared}, "the line was asked, not a copy"},
+  {S::kDirtyToUnshared, {E::kRequesterDied}, "the home itself waits, or nobody"},
+  {S::kDirtyToUnshared, {E::kReturnStale}, S::kDirtyToUnshared, {A::kPutAck}, "the home's log has something newer"},
+  {S::kDirtyToUnshared, {E::kOwnerDied}, S::kOrphaned, {A::kSuspend}, "the request waits for the owner's return, before all others"},
+  {S::kDirtyToUnshared, {E::kReportShared, E::kReportDirty, E::kSharerDied, E::kSharerDiedLast, E::kOwnerBack}, "there are no sharers, and the owner was never away"},
   // ---- Operated: sharers and home combine operands ----
   {S::kOperated, {E::kOperate}, S::kOperated, {A::kBegin, A::kGrant}, "one more; the order of operands does not matter"},
   {S::kOperated, {E::kGetShared, E::kGetExclusive, E::kOperateFirst, E::kLocalShared, E::kLocalExclusive}, S::kOperatedToUnshared, {A::kDeferFirst, A::kHide, A::kRecall}, "every operand must be in before anybody reads, writes or operates otherwise; those of the home are"},
@@ -222,6 +285,7 @@ inline constexpr DirRow kDirRows[] = {
   {S::kOperated, {E::kWriteHome, E::kBlocked}, "the home neither writes nor locks a line that is operated"},
   {S::kOperated, {E::kUpgrade, E::kUpgradeSole, E::kPutShared, E::kPutSharedLast, E::kPutDirty, E::kPutDirtyLast}, "there are no readers and no owner"},
   {S::kOperated, {E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "nothing was asked"},
+  {S::kOperated, {E::kReturn, E::kReturnShared, E::kReturnStale, E::kReportShared, E::kReportDirty, E::kSharerDied, E::kSharerDiedLast, E::kOwnerDied, E::kRequesterDied, E::kOwnerBack}, "not in a logged cluster"},
 
   // ---- SharedToOperated: a requester waits for the sharers ----
   {S::kSharedToOperated, {E::kGetShared, E::kGetExclusive, E::kUpgrade, E::kOperateFirst, E::kLocalShared, E::kLocalExclusive}, S::kSharedToOperated, {A::kDefer}, "one at a time"},
@@ -232,6 +296,7 @@ inline constexpr DirRow kDirRows[] = {
   {S::kSharedToOperated, {E::kSomeRefused}, "no try was sent"},
   {S::kSharedToOperated, {E::kUpgradeSole, E::kPutSharedLast, E::kPutDirtyLast, E::kPutDirtyStale, E::kOperate, E::kPutOperated, E::kPutOperatedLast, E::kWriteHome}, "told apart in stable states only; it is not operated yet"},
   {S::kSharedToOperated, {E::kBlocked, E::kPutDirty, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "there is no owner"},
+  {S::kSharedToOperated, {E::kReturn, E::kReturnShared, E::kReturnStale, E::kReportShared, E::kReportDirty, E::kSharerDied, E::kSharerDiedLast, E::kOwnerDied, E::kRequesterDied, E::kOwnerBack}, "not in a logged cluster"},
 
   // ---- DirtyToOperated: the line comes home first ----
   {S::kDirtyToOperated, {E::kGetShared, E::kGetExclusive, E::kOperateFirst, E::kLocalShared, E::kLocalExclusive}, S::kDirtyToOperated, {A::kDefer}, "one at a time"},
@@ -241,6 +306,7 @@ inline constexpr DirRow kDirRows[] = {
   {S::kDirtyToOperated, {E::kPutDirtyStale, E::kOwnerRefused}, "a return is deferred with the answer that makes it stale; no try was sent"},
   {S::kDirtyToOperated, {E::kOperate, E::kPutOperated, E::kPutOperatedLast, E::kWriteHome}, "it is not operated yet"},
   {S::kDirtyToOperated, {E::kBlocked, E::kUpgrade, E::kUpgradeSole, E::kPutShared, E::kPutSharedLast, E::kPutDirtyLast, E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack}, "there are no sharers, and the line was asked, not a copy"},
+  {S::kDirtyToOperated, {E::kReturn, E::kReturnShared, E::kReturnStale, E::kReportShared, E::kReportDirty, E::kSharerDied, E::kSharerDiedLast, E::kOwnerDied, E::kRequesterDied, E::kOwnerBack}, "not in a logged cluster"},
 
   // ---- OperatedToUnshared: operands are being returned ----
   {S::kOperatedToUnshared, {E::kGetShared, E::kGetExclusive, E::kUpgrade, E::kOperateFirst, E::kLocalShared, E::kLocalExclusive}, S::kOperatedToUnshared, {A::kDefer}, "one at a time"},
@@ -252,6 +318,23 @@ inline constexpr DirRow kDirRows[] = {
   {S::kOperatedToUnshared, {E::kWriteHome, E::kOperate, E::kBlocked}, "the home does not have the line for itself"},
   {S::kOperatedToUnshared, {E::kUpgradeSole, E::kPutShared, E::kPutSharedLast, E::kPutDirty, E::kPutDirtyLast, E::kPutDirtyStale}, "there are no readers and no owner"},
   {S::kOperatedToUnshared, {E::kSomeRefused, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "there is no owner, and no try was sent"},
+  {S::kOperatedToUnshared, {E::kReturn, E::kReturnShared, E::kReturnStale, E::kReportShared, E::kReportDirty, E::kSharerDied, E::kSharerDiedLast, E::kOwnerDied, E::kRequesterDied, E::kOwnerBack}, "not in a logged cluster"},
+
+  // ---- Orphaned: the owner has died, or the home is back and the owner has not reported ----
+  {S::kOrphaned, {E::kGetShared, E::kGetExclusive, E::kLocalShared, E::kLocalExclusive}, S::kOrphaned, {A::kDefer}, "what the line holds is in the owner's log: nobody gets it before the owner has spoken"},
+  {S::kOrphaned, {E::kTryBlocked}, S::kOrphaned, {A::kRefuse}, "a try does not wait for a node to return"},
+  {S::kOrphaned, {E::kReturn}, S::kUnshared, {A::kTake, A::kPutAck}, "the owner brings what it had in its log, or in its slot"},
+  {S::kOrphaned, {E::kReturnShared}, S::kShared, {A::kTake, A::kAddSender, A::kPutAck}, "the owner had written it back when the home died, and reads on"},
+  {S::kOrphaned, {E::kReturnStale}, S::kOrphaned, {A::kPutAck}, "of a tenure before; the owner has not spoken of this one"},
+  {S::kOrphaned, {E::kReportShared}, S::kShared, {A::kUndo, A::kAddSender}, "the owner never heard of its permission, and still reads"},
+  {S::kOrphaned, {E::kReportDirty}, S::kDirty, {A::kOwnerReports}, "it is as the log says"},
+  {S::kOrphaned, {E::kOwnerBack}, S::kUnshared, {A::kUndo}, "the owner never heard of its permission, or wrote nothing: what stands here is current"},
+  {S::kOrphaned, {E::kOwnerDied}, S::kOrphaned, {}, "once more"},
+  {S::kOrphaned, {E::kSharerDied, E::kSharerDiedLast, E::kRequesterDied}, "there are no sharers, and nobody is being served"},
+  {S::kOrphaned, {E::kBlocked, E::kUpgrade, E::kUpgradeSole, E::kPutShared, E::kPutSharedLast}, "there are no sharers, and the home holds no lock on a line that it does not have"},
+  {S::kOrphaned, {E::kAnswer, E::kAllGone, E::kSomeRefused, E::kOwnerRefused}, "nothing was asked"},
+  {S::kOrphaned, {E::kOperate, E::kOperateFirst, E::kWriteHome, E::kWriteElsewhere, E::kPutOperated, E::kPutOperatedLast}, "not in a logged cluster"},
+  {S::kOrphaned, {E::kPutDirty, E::kPutDirtyLast, E::kPutDirtyStale, E::kWriteBack, E::kTransfer}, "not in a logged cluster"},
 #undef S
 #undef E
 #undef A

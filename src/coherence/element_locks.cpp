@@ -12,6 +12,7 @@ using Event = ElementEvent;
 using State = ElementState;
 
 void ElementLocks::request(const Party& party, GlobalAddress element, bool exclusive, bool is_try) {
+  if (book_.closed) return env_.fault(party, element, "it asks for a lock before the home is open");
   if (book_.requests.contains(party)) return env_.fault(party, element, "a ticket that is in use");
   const auto count = book_.requests_of.find(party.node);
   if (ATOLL_FAULT(element_writer_taken_for_reader)) exclusive = false;
@@ -31,6 +32,21 @@ void ElementLocks::release(const Party& party, GlobalAddress element) {
   run(element, party, false, event);
 }
 
+/// What contradicts others is told apart here, before the table is asked.
+void ElementLocks::reinstate(const Party& party, GlobalAddress element, bool exclusive) {
+  if (!book_.closed) return env_.fault(party, element, "it holds a lock that an open home knows nothing of");
+  if (book_.requests.contains(party)) return env_.fault(party, element, "a ticket that is in use");
+  const auto count = book_.requests_of.find(party.node);
+  if (count != book_.requests_of.end() && count->second >= most_requests_) {
+    return env_.fault(party, element, "it holds more locks than it may");
+  }
+  const auto entry = book_.elements.find(element.bits());
+  if (entry != book_.elements.end() && (exclusive || entry->second.state != State::kReading)) {
+    return env_.fault(party, element, "it holds a lock that another holds, and one of them writes");
+  }
+  run(element, party, exclusive, exclusive ? Event::kReinstateWrite : Event::kReinstateRead);
+}
+
 void ElementLocks::node_died(NodeId node) {
   // Those who wait first, lest one of them be let in by what the others leave.
   for (const bool holds : {false, true}) {
@@ -41,12 +57,21 @@ void ElementLocks::node_died(NodeId node) {
     for (const auto& [party, element] : gone) {
       const ElementRequest& request = book_.requests.at(party);
       if (request.holds && request.exclusive && !ATOLL_FAULT(element_death_frees)) {
-        run(element, party, true, Event::kHolderDied);
+        run(element, party, true, env_.returns() ? Event::kHolderAway : Event::kHolderDied);
       } else {
         release(party, element);
       }
     }
   }
+}
+
+void ElementLocks::node_returned(NodeId node) {
+  if (!env_.returns()) return;
+  std::vector<GlobalAddress> left;
+  for (const auto& [address, entry] : book_.elements) {
+    if (entry.dead == node) left.emplace_back(address);
+  }
+  for (const GlobalAddress element : left) run(element, {node, 0}, true, Event::kHolderBack);
 }
 
 Event ElementLocks::classify_release(const Party& party, const ElementEntry& entry) const {
@@ -96,14 +121,12 @@ void ElementLocks::act(Step& step, Action action, bool& turn) {
   switch (action) {
     case Action::kNone: break;
     case Action::kGrant:
-      book_.requests[step.party] = {step.element, step.exclusive, false, 0};
-      ++book_.requests_of[step.party.node];
+      remember(step, 0);
       grant(step, step.party);
       break;
     case Action::kQueue: {
       const std::uint64_t turn_number = entry.waiting.empty() ? 0 : entry.waiting.rbegin()->first + 1;
-      book_.requests[step.party] = {step.element, step.exclusive, false, turn_number};
-      ++book_.requests_of[step.party.node];
+      remember(step, turn_number);
       entry.waiting[turn_number] = step.party;
       break;
     }
@@ -121,15 +144,29 @@ void ElementLocks::act(Step& step, Action action, bool& turn) {
     case Action::kTurn: turn = true; break;
     case Action::kMourn: entry.dead = step.party.node; break;
     case Action::kRefuseWaiting: refuse_waiting(step); break;
+    case Action::kForgetDeath: entry.dead = kNoNode; break;
+    case Action::kReinstate:
+      remember(step, 0);
+      hold(step, step.party);
+      break;
   }
 }
 
-void ElementLocks::grant(Step& step, const Party& party) {
+void ElementLocks::remember(const Step& step, std::uint64_t turn) {
+  book_.requests[step.party] = {step.element, step.exclusive, false, turn};
+  ++book_.requests_of[step.party.node];
+}
+
+void ElementLocks::hold(Step& step, const Party& party) {
   ElementRequest& request = book_.requests.at(party);
   request.holds = true;
   request.turn = 0;
   ++step.entry.holders;
   step.entry.exclusive = step.entry.exclusive || request.exclusive;
+}
+
+void ElementLocks::grant(Step& step, const Party& party) {
+  hold(step, party);
   env_.answer(party, step.element, ElementAnswer::kGranted, kNoNode);
 }
 
@@ -172,7 +209,9 @@ void ElementLocks::set_state(Step& step, State state) {
     case State::kWriting: holds = holders == 1 && entry.exclusive && !waited_for; break;
     case State::kWritingQueued: holds = holders == 1 && entry.exclusive && waited_for; break;
     case State::kPassing: holds = holders == 0 && waited_for; break;
-    case State::kAbandoned: holds = holders == 0 && !waited_for && entry.dead != kNoNode; break;
+    case State::kAbandoned:
+    case State::kAway: holds = holders == 0 && !waited_for && entry.dead != kNoNode; break;
+    case State::kAwayQueued: holds = holders == 0 && waited_for && entry.dead != kNoNode; break;
     case State::kCount: break;
   }
   if (!holds) env_.broken(step.element, "who holds and who waits does not fit the state");

@@ -35,6 +35,8 @@ class ElementEnv {
   virtual ~ElementEnv() = default;
   /// Tells a party what became of its request. `dead`: whose death, with kAbandoned. REQUIRES: does not call back.
   virtual void answer(const Party& to, GlobalAddress element, ElementAnswer answer, NodeId dead) = 0;
+  /// Logged: will a node that has died be back? The same for all, and for ever.
+  [[nodiscard]] virtual bool returns() const noexcept { return false; }
   /// A peer sent what cannot be; nothing has changed, and nothing of the table is in use.
   virtual void fault(const Party& from, GlobalAddress element, const char* why) = 0;
   /// An invariant does not hold: a bug of ours.
@@ -68,6 +70,7 @@ struct ElementBook {
   std::map<std::uint64_t, ElementEntry> elements;  // by address
   std::map<Party, ElementRequest> requests;        // so that a node's stand together
   std::map<NodeId, std::uint32_t> requests_of;     // how many each node has
+  bool closed = false;                             // this home is back, and does not know yet what others hold
 
   friend bool operator==(const ElementBook&, const ElementBook&) = default;
 };
@@ -76,10 +79,13 @@ struct ElementBook {
 ///
 /// Thread-safety: none; the caller holds the node's engine lock.
 /// Invariants:
-///   1. An element has an entry while somebody holds it or waits for it, or its writer has died; else none.
+///   1. An element has an entry while somebody holds it or waits for it, or its writer has died (and is not back); else
+///      none.
 ///   2. A writer that holds an element is its only holder.
-///   3. Somebody waits only while somebody holds; when readers hold, the first who waits is a writer.
+///   3. Somebody waits only while somebody holds, or its writer is away; when readers hold, the first who waits is a
+///      writer.
 ///   4. A node has at most kMostRequests requests here.
+///   5. A home that is back answers nobody until it is open. Before that, and only then, locks are reinstated.
 class ElementLocks {
  public:
   static constexpr std::uint32_t kMostRequests = 1U << 16;
@@ -94,8 +100,18 @@ class ElementLocks {
   /// An unlock, or the withdrawal of a request; which of the two it is, and whether there is anything to take back, may
   /// have been decided while it was under way. Nothing of the request is left, and it is not answered any more.
   void release(const Party& party, GlobalAddress element);
-  /// Its read locks and its requests go; elements that it has locked to write are abandoned.
+  /// Its read locks and its requests go; elements that it has locked to write are abandoned, or wait for its return.
   void node_died(NodeId node);
+  /// Logged: a node that has died is back, and its program decides what its half-done updates mean. What it had locked
+  /// to write goes to the next ones.
+  void node_returned(NodeId node);
+
+  /// Logged: this home has died and is back. REQUIRES: nothing was asked of it yet.
+  void close() noexcept { book_.closed = true; }
+  /// Somebody held the lock when this home died, and still does. It is not answered.
+  void reinstate(const Party& party, GlobalAddress element, bool exclusive);
+  /// All others have reinstated what they hold: from now on requests are taken.
+  void open() noexcept { book_.closed = false; }
 
   [[nodiscard]] const ElementBook& book() const noexcept { return book_; }
   /// For the explorer, which goes back to states that it has seen.
@@ -112,9 +128,11 @@ class ElementLocks {
   void run(GlobalAddress element, const Party& party, bool exclusive, ElementEvent event);
   [[nodiscard]] bool apply(Step& step, ElementEvent event);
   void act(Step& step, ElementAction action, bool& turn);
+  void hold(Step& step, const Party& party);
   void grant(Step& step, const Party& party);
   void drop(Step& step);
   void refuse_waiting(Step& step);
+  void remember(const Step& step, std::uint64_t turn);
   void forget(const Party& party);
   [[nodiscard]] ElementEvent classify_release(const Party& party, const ElementEntry& entry) const;
   [[nodiscard]] ElementEvent classify_turn(const ElementEntry& entry) const;

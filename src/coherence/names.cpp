@@ -17,62 +17,52 @@ std::string_view name(const std::array<std::string_view, N>& names, Enum value) 
 }  // namespace
 
 std::string_view to_string(DirState state) noexcept {
-  static constexpr std::array<std::string_view, 12> kNames = {
+  static constexpr std::array<std::string_view, 13> kNames = {
       "Unshared",      "Shared",       "Dirty",           "Operated",         "SharedToUnshared", "SharedToDirty",
-      "DirtyToShared", "DirtyToDirty", "DirtyToUnshared", "SharedToOperated", "DirtyToOperated",  "OperatedToUnshared"};
+      "DirtyToShared", "DirtyToDirty", "DirtyToUnshared", "SharedToOperated", "DirtyToOperated",  "OperatedToUnshared",
+      "Orphaned"};
   static_assert(kNames.size() == std::size_t(DirState::kCount));
   return name(kNames, state);
 }
 
 std::string_view to_string(DirEvent event) noexcept {
-  static constexpr std::array<std::string_view, 25> kNames = {
-      "GetShared",      "GetExclusive",   "Upgrade",      "UpgradeSole",     "LocalShared",
-      "LocalExclusive", "Operate",        "OperateFirst", "Blocked",         "TryBlocked",
-      "WriteHome",      "WriteElsewhere", "PutShared",    "PutSharedLast",   "PutDirty",
-      "PutDirtyLast",   "PutDirtyStale",  "PutOperated",  "PutOperatedLast", "Answer",
-      "AllGone",        "SomeRefused",    "WriteBack",    "Transfer",        "OwnerRefused"};
+  static constexpr std::array<std::string_view, 35> kNames = {
+      "GetShared",       "GetExclusive",   "Upgrade",      "UpgradeSole",   "LocalShared",   "LocalExclusive",
+      "Operate",         "OperateFirst",   "Blocked",      "TryBlocked",    "WriteHome",     "WriteElsewhere",
+      "PutShared",       "PutSharedLast",  "PutDirty",     "PutDirtyLast",  "PutDirtyStale", "PutOperated",
+      "PutOperatedLast", "Answer",         "AllGone",      "SomeRefused",   "WriteBack",     "Transfer",
+      "OwnerRefused",    "Return",         "ReturnShared", "ReturnStale",   "ReportShared",  "ReportDirty",
+      "SharerDied",      "SharerDiedLast", "OwnerDied",    "RequesterDied", "OwnerBack"};
   static_assert(kNames.size() == std::size_t(DirEvent::kCount));
   return name(kNames, event);
 }
 
 std::string_view to_string(DirAction action) noexcept {
-  static constexpr std::array<std::string_view, 31> kNames = {"None",
-                                                              "WithdrawWrite",
-                                                              "WithdrawAll",
-                                                              "Hide",
-                                                              "AddSharer",
-                                                              "DropSharer",
-                                                              "ClearSharers",
-                                                              "OwnerToSharer",
-                                                              "SetOwner",
-                                                              "ClearOwner",
-                                                              "LogTransfer",
-                                                              "SendData",
-                                                              "Remember",
-                                                              "InvalidateOthers",
-                                                              "ForwardShared",
-                                                              "ForwardExclusive",
-                                                              "Tally",
-                                                              "AnswerPending",
-                                                              "RefusePending",
-                                                              "ServeLocal",
-                                                              "Defer",
-                                                              "Refuse",
-                                                              "PutAck",
-                                                              "Write",
-                                                              "DeferFirst",
-                                                              "Begin",
-                                                              "Grant",
-                                                              "ForwardHome",
-                                                              "Recall",
-                                                              "Merge",
-                                                              "End"};
-  static_assert(kNames.size() == std::size_t(DirAction::kEnd) + 1);
+  static constexpr std::array<std::string_view, 38> kNames = {"None",          "WithdrawWrite",
+                                                              "WithdrawAll",   "Hide",
+                                                              "AddSharer",     "DropSharer",
+                                                              "ClearSharers",  "OwnerToSharer",
+                                                              "SetOwner",      "ClearOwner",
+                                                              "LogTransfer",   "SendData",
+                                                              "Remember",      "InvalidateOthers",
+                                                              "ForwardShared", "ForwardExclusive",
+                                                              "Tally",         "AnswerPending",
+                                                              "RefusePending", "ServeLocal",
+                                                              "Defer",         "Refuse",
+                                                              "PutAck",        "Write",
+                                                              "DeferFirst",    "Begin",
+                                                              "Grant",         "ForwardHome",
+                                                              "Recall",        "Merge",
+                                                              "End",           "Take",
+                                                              "AddSender",     "OwnerReports",
+                                                              "Undo",          "Resume",
+                                                              "Suspend",       "ForgetRequester"};
+  static_assert(kNames.size() == std::size_t(DirAction::kForgetRequester) + 1);
   return name(kNames, action);
 }
 
 std::string_view to_string(CacheState state) noexcept {
-  static constexpr std::array<std::string_view, 16> kNames = {"Invalid",
+  static constexpr std::array<std::string_view, 17> kNames = {"Invalid",
                                                               "Shared",
                                                               "Dirty",
                                                               "Operated",
@@ -87,50 +77,53 @@ std::string_view to_string(CacheState state) noexcept {
                                                               "LeftToInvalid",
                                                               "WritingHome",
                                                               "InvalidToOperated",
-                                                              "OperatedToInvalid"};
+                                                              "OperatedToInvalid",
+                                                              "DirtyToShared"};
   static_assert(kNames.size() == std::size_t(CacheState::kCount));
   return name(kNames, state);
 }
 
 std::string_view to_string(CacheEvent event) noexcept {
-  static constexpr std::array<std::string_view, 16> kNames = {
-      "WantShared", "WantExclusive", "WantWritten",      "WantOperated", "Evict",   "Data",    "OwnerData", "Grant",
-      "Invalidate", "ForwardShared", "ForwardExclusive", "Held",         "TryHeld", "Refused", "PutAck",    "Written"};
+  static constexpr std::array<std::string_view, 20> kNames = {
+      "WantShared", "WantExclusive", "WantWritten",   "WantOperated",     "Evict",    "Data",    "OwnerData",
+      "Grant",      "Invalidate",    "ForwardShared", "ForwardExclusive", "Held",     "TryHeld", "Refused",
+      "PutAck",     "Written",       "RecallShared",  "Recall",           "HomeBack", "HomeOpen"};
   static_assert(kNames.size() == std::size_t(CacheEvent::kCount));
   return name(kNames, event);
 }
 
 std::string_view to_string(CacheAction action) noexcept {
-  static constexpr std::array<std::string_view, 25> kNames = {
-      "None",        "AskShared",     "AskExclusive", "AskUpgrade",      "AskWrite",
-      "Hide",        "WithdrawWrite", "WithdrawAll",  "ReturnShared",    "ReturnDirty",
-      "ReleaseSlot", "AckInvalidate", "Refuse",       "SendToRequester", "WriteBack",
-      "Transfer",    "Hold",          "Serve",        "ServeReads",      "RefuseTry",
-      "FinishWrite", "TakeBackWrite", "AskOperated",  "ClearOperands",   "ReturnOperated"};
-  static_assert(kNames.size() == std::size_t(CacheAction::kReturnOperated) + 1);
+  static constexpr std::array<std::string_view, 28> kNames = {
+      "None",           "AskShared",       "AskExclusive", "AskUpgrade",    "AskWrite",    "Hide",
+      "WithdrawWrite",  "WithdrawAll",     "ReturnShared", "ReturnDirty",   "ReleaseSlot", "AckInvalidate",
+      "Refuse",         "SendToRequester", "WriteBack",    "Transfer",      "Hold",        "Serve",
+      "ServeReads",     "RefuseTry",       "FinishWrite",  "TakeBackWrite", "AskOperated", "ClearOperands",
+      "ReturnOperated", "BeginTenure",     "ReportShared", "ReportDirty"};
+  static_assert(kNames.size() == std::size_t(CacheAction::kReportDirty) + 1);
   return name(kNames, action);
 }
 
 std::string_view to_string(ElementState state) noexcept {
-  static constexpr std::array<std::string_view, 7> kNames = {"Free",          "Reading", "ReadingQueued", "Writing",
-                                                             "WritingQueued", "Passing", "Abandoned"};
+  static constexpr std::array<std::string_view, 9> kNames = {
+      "Free", "Reading", "ReadingQueued", "Writing", "WritingQueued", "Passing", "Abandoned", "Away", "AwayQueued"};
   static_assert(kNames.size() == std::size_t(ElementState::kCount));
   return name(kNames, state);
 }
 
 std::string_view to_string(ElementEvent event) noexcept {
-  static constexpr std::array<std::string_view, 15> kNames = {
-      "Read",         "Write",    "TryRead",    "TryWrite", "Excess",       "Release",   "ReleaseLast",  "Withdraw",
-      "WithdrawLast", "Stranger", "HolderDied", "TurnRead", "TurnReadLast", "TurnWrite", "TurnWriteLast"};
+  static constexpr std::array<std::string_view, 19> kNames = {
+      "Read",           "Write",        "TryRead",      "TryWrite",   "Excess",       "Release",    "ReleaseLast",
+      "Withdraw",       "WithdrawLast", "Stranger",     "HolderDied", "HolderAway",   "HolderBack", "ReinstateRead",
+      "ReinstateWrite", "TurnRead",     "TurnReadLast", "TurnWrite",  "TurnWriteLast"};
   static_assert(kNames.size() == std::size_t(ElementEvent::kCount));
   return name(kNames, event);
 }
 
 std::string_view to_string(ElementAction action) noexcept {
-  static constexpr std::array<std::string_view, 11> kNames = {
-      "None", "Grant", "Queue", "Refuse", "RefuseExcess", "RefuseAbandoned",
-      "Drop", "Admit", "Turn",  "Mourn",  "RefuseWaiting"};
-  static_assert(kNames.size() == std::size_t(ElementAction::kRefuseWaiting) + 1);
+  static constexpr std::array<std::string_view, 13> kNames = {
+      "None",  "Grant", "Queue", "Refuse",        "RefuseExcess", "RefuseAbandoned", "Drop",
+      "Admit", "Turn",  "Mourn", "RefuseWaiting", "ForgetDeath",  "Reinstate"};
+  static_assert(kNames.size() == std::size_t(ElementAction::kReinstate) + 1);
   return name(kNames, action);
 }
 

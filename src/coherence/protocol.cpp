@@ -31,7 +31,7 @@ std::uint8_t Protocol::permission(const LineRef& ref) noexcept {
   }
   if (ref.state() == CacheState::kDirty) return kReadable | kWritable;
   if (ref.state() == CacheState::kOperated) return kOperable;
-  return ref.state() == CacheState::kShared ? kReadable : 0;
+  return ref.state() == CacheState::kShared || ref.state() == CacheState::kDirtyToShared ? kReadable : 0;
 }
 
 bool Protocol::allows(const LineRef& ref, const Op& op) noexcept {
@@ -64,18 +64,33 @@ bool Protocol::others_wait(const LineRef& ref, const Cold& cold) const noexcept 
   return ref.is_home() ? !cold.requests.empty() : cold.has_held;
 }
 
+/// Somebody elsewhere waits until the line has settled: a write now would put that off, and the next one too. The
+/// holder of a lock is waited for anyway.
+bool Protocol::must_settle(const LineRef& ref, const Op& op) {
+  if (need_of(op.kind) == kReadable || op.under_lock || !env_.is_logged()) return false;
+  const Cold* cold = env_.find_cold(ref);
+  return cold != nullptr && others_wait(ref, *cold) && !env_.is_settled(ref);
+}
+
+/// publish_access, but for writes that must come here to be put off.
+void Protocol::publish(const LineRef& ref) {
+  publish_access(ref);
+  if (must_settle(ref, Op(OpKind::kWrite))) lower_access(ref, kReadable, false);
+}
+
 void Protocol::submit(const LineRef& ref, Op& op) {
   if (is_try(op.kind)) return submit_try(ref, op);
   if (op.kind == OpKind::kWriteAway) return submit_away(ref, op);
   const bool allowed = allows(ref, op);
   Cold* found = env_.find_cold(ref);
   if (!is_lock(op.kind)) {
-    const bool next = allowed && (found == nullptr || found->memory.empty());
+    const bool next = allowed && (found == nullptr || (found->memory.empty() && !must_settle(ref, op)));
     // A locked copy is valid whatever is under way. Were its holder to wait behind others of this node, who may wait
-    // for nodes that wait for the lock, nobody would ever go on.
-    if (next || (op.kind == OpKind::kRead && op.under_lock)) {
+    // for nodes that wait for the lock, nobody would ever go on. What it may write it writes: others of this node that
+    // wait although they may write too do so until the line has settled.
+    if (next || (op.under_lock && (allowed || op.kind == OpKind::kRead))) {
       env_.perform(ref, op);
-      if (next) publish_access(ref);
+      if (next) publish(ref);
       env_.complete(ref, op, Errc::kOk);
       return;
     }
@@ -88,7 +103,7 @@ void Protocol::submit(const LineRef& ref, Op& op) {
     ref.line->lock.fetch_or(kLockWaiters, std::memory_order_seq_cst);
     if (allowed && cold.locks.empty() && !others_wait(ref, cold) &&
         take_lock(ref.line->lock, op.kind == OpKind::kWriteLock)) {
-      if (cold.memory.empty()) publish_access(ref);
+      if (cold.memory.empty()) publish(ref);
       env_.complete(ref, op, Errc::kOk);
     } else {
       cold.locks.push(op);
@@ -122,7 +137,7 @@ void Protocol::submit_try(const LineRef& ref, Op& op) {
   if (contended || !is_quiet(ref) || !lock_fits(word, exclusive)) {
     env_.complete(ref, op, Errc::kRefused);
   } else if ((permission(ref) & need_of(op.kind)) != 0) {
-    if (cold.memory.empty()) publish_access(ref);
+    if (cold.memory.empty()) publish(ref);
     env_.complete(ref, op, take_lock(ref.line->lock, exclusive) ? Errc::kOk : Errc::kRefused);
   } else if (!ref.is_home() && ref.state() == CacheState::kInvalid && !env_.take_slot(ref)) {
     env_.complete(ref, op, Errc::kRefused);
@@ -176,15 +191,12 @@ void Protocol::receive(const LineRef& ref, const Message& message) {
 void Protocol::unlocked(const LineRef& ref) {
   if (ref.is_home()) {
     run_queue(ref);
-  } else if (Cold* cold = env_.find_cold(ref); cold != nullptr && cold->has_held && is_quiet(ref)) {
-    cold->has_held = false;
-    const Message held = cold->held;
-    receive_at_cache(ref, held);
-  } else if (cold != nullptr && cold->has_held && ref.state() == CacheState::kSharedToDirty) {
-    // An invalidation that a read lock held back while our own upgrade is under way.
-    cold->has_held = false;
-    const Message held = cold->held;
-    receive_at_cache(ref, held);
+  } else if (Cold* cold = env_.find_cold(ref); cold != nullptr && cold->has_held) {
+    // Or an invalidation that a read lock held back while our own upgrade is under way, or a return.
+    const CacheState state = ref.state();
+    if (is_stable(state) || state == CacheState::kSharedToDirty || state == CacheState::kDirtyToShared) {
+      answer_held(ref, *cold);
+    }
   }
   pursue(ref);
   settle(ref);
@@ -195,7 +207,7 @@ bool Protocol::evict(const LineRef& ref) {
     return false;
   }
   const std::uint32_t word = ref.line->lock.fetch_or(kLockWaiters, std::memory_order_seq_cst);
-  const bool locked = !lock_fits(word, true);
+  const bool locked = !lock_fits(word, true) || !settles(ref);
   if (!locked) after(ref, step(ref, CacheEvent::kEvict, Message{}));
   settle(ref);
   return !locked;
@@ -269,7 +281,7 @@ void Protocol::serve(const LineRef& ref, bool granted) {
   if (cold == nullptr) return;
   const std::uint8_t allowed = permission(ref);
   const bool somebody = allowed != 0 && !(cold->memory.empty() && cold->locks.empty() && cold->trying == nullptr);
-  while (!cold->memory.empty() && allows(ref, *cold->memory.front())) {
+  while (!cold->memory.empty() && allows(ref, *cold->memory.front()) && !must_settle(ref, *cold->memory.front())) {
     Op* op = cold->memory.pop();
     env_.perform(ref, *op);
     env_.complete(ref, *op, Errc::kOk);
@@ -282,7 +294,7 @@ void Protocol::serve(const LineRef& ref, bool granted) {
     env_.complete(ref, *op, taken ? Errc::kOk : Errc::kRefused);
   }
   // Not before the queue is empty: a thread must not overtake its own write by a hit.
-  if (somebody && cold->memory.empty()) publish_access(ref);
+  if (somebody && cold->memory.empty()) publish(ref);
   if (!granted && others_wait(ref, *cold)) return;
   while (!cold->locks.empty() && (allowed & need_of(cold->locks.front()->kind)) != 0 &&
          take_lock(ref.line->lock, cold->locks.front()->kind == OpKind::kWriteLock)) {
@@ -322,9 +334,7 @@ void Protocol::after(const LineRef& ref, const Outcome& outcome) {
   if (ref.is_home()) {
     run_queue(ref);
   } else if (Cold* cold = env_.find_cold(ref); outcome.serve && cold != nullptr && cold->has_held && is_quiet(ref)) {
-    cold->has_held = false;
-    const Message held = cold->held;
-    receive_at_cache(ref, held);
+    answer_held(ref, *cold);
     return;  // which came here again
   }
   pursue(ref);

@@ -43,7 +43,7 @@ class Protocol {
   void give_up(const LineRef& ref, Errc why);
   /// A message for this node about the line.
   void receive(const LineRef& ref, const Message& message);
-  /// A lock of this node was released and the word said that somebody waits.
+  /// A lock of this node was released and the word said that somebody waits; or the line has settled (Env::is_settled).
   void unlocked(const LineRef& ref);
   /// Gives the line back to its home. False when it is busy or locked.
   bool evict(const LineRef& ref);
@@ -51,6 +51,25 @@ class Protocol {
   bool read_ahead(const LineRef& ref);
   /// Asks again for what waits and could not ask (a slot is free again).
   void pursue(const LineRef& ref);
+
+  // ---- logged clusters: deaths and returns, told for each line that they concern
+
+  /// A line of this home: that node has died. Its copies, requests and answers are gone; what it owned is Orphaned.
+  void peer_died(const LineRef& ref, NodeId node);
+  /// A line of this home: that node has reported all that it has. What it was thought to own, and has not named, is
+  /// here.
+  void owner_back(const LineRef& ref, NodeId node);
+  /// A line of another home, which has died: what it asked is forgotten, as it was by the home.
+  void home_died(const LineRef& ref);
+  /// That home is back: reports what is here of the line, and returns again what was not acknowledged.
+  void home_back(const LineRef& ref);
+  /// That home serves requests again: asks (again) for what is wanted here.
+  void home_open(const LineRef& ref);
+  /// This node is back. A line of its own, as its log has it. REQUIRES: a fresh line; its bytes are restored.
+  void restore_home(const LineRef& ref, std::uint64_t transfers, NodeId owner);
+  /// This node is back. A line of another home that it had written in that tenure. REQUIRES: a fresh line that has a
+  /// slot (Env::take_slot) with its bytes. home_back() then returns it.
+  void restore_returning(const LineRef& ref, std::uint64_t tenure);
 
   /// The access that the line's state gives to threads of this node.
   [[nodiscard]] static std::uint8_t permission(const LineRef& ref) noexcept;
@@ -82,6 +101,8 @@ class Protocol {
   void pursue_operated(const LineRef& ref, const Cold& cold);
   [[nodiscard]] std::uint8_t wanted(const LineRef& ref, const Cold& cold) const noexcept;
   [[nodiscard]] bool others_wait(const LineRef& ref, const Cold& cold) const noexcept;
+  [[nodiscard]] bool must_settle(const LineRef& ref, const Op& op);
+  void publish(const LineRef& ref);
   void lower_access(const LineRef& ref, std::uint8_t keep, bool wait);
 
   // directory.cpp: the home's side
@@ -89,25 +110,38 @@ class Protocol {
   [[nodiscard]] DirEvent classify(const LineRef& ref, const Message& message, bool replayed, const char** why);
   [[nodiscard]] DirEvent classify_request(const LineRef& ref, const Message& message, bool replayed);
   [[nodiscard]] DirEvent classify_write(const LineRef& ref);
+  [[nodiscard]] DirEvent classify_answer(const LineRef& ref, const Message& message, const char** why);
+  [[nodiscard]] DirEvent classify_return(const LineRef& ref, const Message& message, const char** why);
   Outcome step(const LineRef& ref, DirEvent event, const Message& message);
   void act(const LineRef& ref, DirAction action, DirState before, const Message& message, Outcome& outcome);
   void remember(DirEntry& entry, const Message& message) const noexcept;
-  void tally(DirEntry& entry, const Message& message) const noexcept;
+  void tally(const LineRef& ref, const Message& message);
   void refuse(const LineRef& ref, NodeId who, std::uint32_t slot, Outcome& outcome);
   void begin_operated(const LineRef& ref, const Message& message, NodeId subject);
   void invalidate_others(const LineRef& ref);
   void answer_pending(const LineRef& ref, DirState before, Outcome& outcome);
   void run_queue(const LineRef& ref);
   void set_state(const LineRef& ref, DirState state);
+  [[nodiscard]] std::uint64_t tenure_for(const DirEntry& entry, NodeId node) const noexcept;
   [[nodiscard]] bool exact() const noexcept { return env_.nodes() <= 64; }
   [[nodiscard]] std::uint64_t bit(NodeId node) const noexcept { return std::uint64_t{1} << (node % 64); }
   [[nodiscard]] std::uint32_t count_others(const DirEntry& entry, NodeId but) const noexcept;
+
+  // recovery.cpp: what logged clusters add to both sides
+  void act_logged(const LineRef& ref, DirAction action, DirState before, const Message& message, Outcome& outcome);
+  void take(const LineRef& ref, const Message& message);
+  void resume(const LineRef& ref, DirState before);
+  [[nodiscard]] bool settles(const LineRef& ref);
+  void happen(const LineRef& ref, DirEvent event, NodeId node);
+  void happen(const LineRef& ref, CacheEvent event, const Message& message);
 
   // cache.cpp: the requester's side
   void receive_at_cache(const LineRef& ref, const Message& message);
   [[nodiscard]] CacheEvent classify_at_cache(const LineRef& ref, const Message& message, const char** why);
   Outcome step(const LineRef& ref, CacheEvent event, const Message& message);
   void act(const LineRef& ref, CacheAction action, const Message& message, Outcome& outcome);
+  void return_line(const LineRef& ref, Kind kind, const Message& message);
+  void answer_held(const LineRef& ref, Cold& cold);
   void set_state(const LineRef& ref, CacheState state);
 
   Env& env_;

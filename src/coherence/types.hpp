@@ -26,6 +26,7 @@ struct Message {
   NodeId requester = 0;
   std::uint32_t slot = 0;      // of the requester's cache
   std::uint8_t operation = 0;  // GetOperated: which operator
+  std::uint64_t tenure = 0;    // logged: of the owner that is made, reports or returns the line (wire::has_tenure)
   friend bool operator==(const Message&, const Message&) = default;
 };
 [[nodiscard]] std::string to_string(const Message& message);
@@ -104,6 +105,7 @@ enum DirFlags : std::uint8_t {
 /// Invariants (asserted by the one setter):
 ///   1. Unshared: no owner, no sharers.   2. Shared: sharers, no owner.   3. Dirty: an owner, no sharers.
 ///   4. Operated: sharers, who all combine operands of one operator; no owner.
+///   5. Orphaned: an owner, who is dead or has not reported; no sharers.
 struct DirEntry {
   DirState state = DirState::kUnshared;
   std::uint8_t flags = 0;
@@ -113,7 +115,7 @@ struct DirEntry {
   std::uint32_t slot = 0;       // while busy: the requester's slot
   std::uint32_t operation = 0;  // the operator, while operated or while busy to become so
   std::uint64_t sharers = 0;    // bit n % 64; beyond 64 nodes a bit stands for a group
-  std::uint64_t transfers = 0;  // counter per ownership transfer, as in GAM's recovery scheme
+  std::uint64_t transfers = 0;  // the tenure: one more per ownership transfer, and in logged clusters per return
 };
 static_assert(sizeof(DirEntry) == 32);
 
@@ -127,10 +129,11 @@ struct Cold {
   bool has_held = false;
   bool local_queued = false;     // home side: a request of this node itself is queued or under way
   std::deque<Message> requests;  // home side: requests that wait their turn
+  std::uint64_t unanswered = 0;  // home side, logged: sharers that were told to drop their copies and have not answered
 
   [[nodiscard]] bool idle() const noexcept {
     return memory.empty() && locks.empty() && trying == nullptr && away == nullptr && !has_held && !local_queued &&
-           requests.empty();
+           requests.empty() && unanswered == 0;
   }
 };
 

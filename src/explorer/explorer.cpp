@@ -43,7 +43,8 @@ class Frontier {
 };
 
 WorldOptions world_options(const ExploreOptions& options, const coherence::Tables& tables) {
-  return {options.nodes, options.lines, options.threads, options.ops, options.locks_held, &tables};
+  return {options.nodes, options.lines,  options.threads, options.ops,       options.locks_held,
+          &tables,       options.logged, options.crashes, options.late_acks, options.power};
 }
 
 /// One walk, breadth first: the first violation found has the shortest chart.
@@ -111,7 +112,21 @@ class Walk {
   }
 
   static bool is_drain(const Step& step) {
-    return step.kind == StepKind::kDeliver || step.kind == StepKind::kUnlock || step.kind == StepKind::kTell;
+    switch (step.kind) {
+      case StepKind::kDeliver:
+      case StepKind::kUnlock:
+      case StepKind::kTell:
+      case StepKind::kLearn:
+      case StepKind::kReturn:
+      case StepKind::kSettle: return true;
+      case StepKind::kOperation:
+      case StepKind::kCancel:
+      case StepKind::kEvict:
+      case StepKind::kReadAhead:
+      case StepKind::kWriteHome:
+      case StepKind::kCrash: break;
+    }
+    return false;
   }
 
   /// Follows every drain to its end once.

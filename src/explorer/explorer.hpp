@@ -26,7 +26,11 @@ struct ExploreOptions {
   std::uint32_t ops = kOpsAll;
   unsigned locks_held = kMaxLines;
   std::uint64_t max_states = 100'000'000;
-  const coherence::Tables* tables = nullptr;               // null: those of production
+  const coherence::Tables* tables = nullptr;  // null: those of production
+  bool logged = false;                        // and the rest as in WorldOptions
+  unsigned crashes = 0;
+  bool late_acks = false;
+  bool power = false;
   std::function<void(const ExploreProgress&)> progress{};  // called every so many states
 };
 

@@ -103,6 +103,8 @@ void put(ElementTable& table, ElementState state, ElementEvent event, ElementSta
   for (const ElementAction action : actions) cell.actions[cell.action_count++] = action;
 }
 
+constexpr std::uint8_t kReturns = kLockOpsRead | kLockOpsWrite | kLockOpsDeath | kLockOpsReturn;
+
 // clang-format off
 #define S ElementState
 #define E ElementEvent
@@ -158,6 +160,51 @@ constexpr LockMutant kLockMutants[] = {
    [](ElementTable& t) { put(t, S::kAbandoned, E::kRead, S::kAbandoned, {A::kRefuse}); }},
   {"stranger-unlocks", "A withdrawal that crossed its refusal lets the next one in.", 1,
    [](ElementTable& t) { put(t, S::kWritingQueued, E::kStranger, S::kWritingQueued, {A::kAdmit}); }},
+  // ---- where nodes come back ----
+  {"returning-death-frees", "A writer's node dies, and the element is free before it is back.", 1,
+   [](ElementTable& t) { put(t, S::kWriting, E::kHolderAway, S::kFree, {A::kDrop}); }, kReturns},
+  {"returning-death-taken-for-unlock", "A writer's node dies, and the next one does not wait for its return.", 1,
+   [](ElementTable& t) { put(t, S::kWritingQueued, E::kHolderAway, S::kPassing, {A::kDrop, A::kTurn}); }, kReturns},
+  {"returning-death-told", "A writer's node dies, and those who wait are refused although it will be back.", 1,
+   [](ElementTable& t) { put(t, S::kWritingQueued, E::kHolderAway, S::kAway, {A::kMourn, A::kDrop, A::kRefuseWaiting}); }, kReturns},
+  {"away-given-out", "An element whose writer is away is given to the next who wants it.", 1,
+   [](ElementTable& t) { put(t, S::kAway, E::kWrite, S::kWriting, {A::kGrant}); }, kReturns},
+  {"away-refused", "Who wants an element whose writer is away is refused.", 1,
+   [](ElementTable& t) { put(t, S::kAway, E::kRead, S::kAway, {A::kRefuse}); }, kReturns},
+  {"away-tried-and-waited-for", "A try waits for the return of a writer's node.", 1,
+   [](ElementTable& t) { put(t, S::kAway, E::kTryWrite, S::kAwayQueued, {A::kQueue}); }, kReturns | kLockOpsTry},
+  {"away-waiter-lost", "Who wants an element whose writer is away, and for which others wait, is forgotten.", 1,
+   [](ElementTable& t) { put(t, S::kAwayQueued, E::kWrite, S::kAwayQueued, {}); }, kReturns},
+  {"away-withdrawal-ignored", "Who gives up waiting for a return stays in the queue.", 1,
+   [](ElementTable& t) { put(t, S::kAwayQueued, E::kWithdrawLast, S::kAwayQueued, {}); }, kReturns | kLockOpsCancel},
+  {"away-never-freed", "A writer's node is back, and its element stays locked.", 1,
+   [](ElementTable& t) { put(t, S::kAway, E::kHolderBack, S::kAway, {}); }, kReturns},
+  {"return-not-noticed", "A writer's node is back, and those who wait for that wait on.", 1,
+   [](ElementTable& t) { put(t, S::kAwayQueued, E::kHolderBack, S::kAwayQueued, {}); }, kReturns},
+  {"return-wakes-nobody", "A writer's node is back, and nobody looks who waits.", 1,
+   [](ElementTable& t) { put(t, S::kAwayQueued, E::kHolderBack, S::kPassing, {A::kForgetDeath}); }, kReturns},
+  {"reinstated-as-waiting", "Who holds an element of a home that is back is queued there.", 1,
+   [](ElementTable& t) { put(t, S::kFree, E::kReinstateWrite, S::kPassing, {A::kQueue}); }, kReturns},
+  {"reinstated-and-granted", "Who holds an element of a home that is back is granted it again.", 1,
+   [](ElementTable& t) { put(t, S::kFree, E::kReinstateWrite, S::kWriting, {A::kGrant}); }, kReturns},
+  {"reinstatement-ignored", "Who holds an element of a home that is back is not written down.", 1,
+   [](ElementTable& t) { put(t, S::kFree, E::kReinstateWrite, S::kFree, {}); }, kReturns},
+  {"second-reader-not-reinstated", "Of several readers of an element of a home that is back one is written down.", 1,
+   [](ElementTable& t) { put(t, S::kReading, E::kReinstateRead, S::kReading, {}); }, kReturns},
+  {"home-opens-early", "A home that is back grants before all have said what they hold.", 1,
+   [](ElementTable&) {}, kReturns, LockSlip::kOpensEarly},
+  {"held-not-reported", "A home that is back is not told what is held.", 1,
+   [](ElementTable&) {}, kReturns, LockSlip::kNothingReported},
+  {"reader-reported-as-writer", "A lock to read is reported as one to write.", 1,
+   [](ElementTable&) {}, kReturns, LockSlip::kReportedToWrite},
+  {"home-asked-early", "A home that is back is asked before it is open.", 1,
+   [](ElementTable&) {}, kReturns, LockSlip::kAsksEarly},
+  {"not-asked-again", "Who waits when the home dies does not ask again when it is open.", 1,
+   [](ElementTable&) {}, kReturns, LockSlip::kNotAskedAgain},
+  {"unlock-after-report-not-told", "What is unlocked after it was reported, and before the home is open, stays locked.", 1,
+   [](ElementTable&) {}, kReturns, LockSlip::kUnlockNotTold},
+  {"old-grant-believed", "A grant is taken that was under way when its home died.", 1,
+   [](ElementTable&) {}, kReturns, LockSlip::kOldGrantBelieved},
 };
 #undef S
 #undef E
@@ -179,6 +226,14 @@ std::vector<std::string> LockExploreResult::unused_rows(const ElementTable& tabl
 
 LockExploreResult explore_locks(const LockExploreOptions& options) {
   return LockWalk(options).run();
+}
+
+void make_mistake(const LockMutant& mutant, ElementTable& table, LockWorldOptions& world) {
+  mutant.apply(table);
+  world.table = &table;
+  world.threads = std::max(world.threads, mutant.threads);
+  world.slip = mutant.slip;
+  world.ops = mutant.ops;
 }
 
 std::span<const LockMutant> lock_mutants() noexcept {

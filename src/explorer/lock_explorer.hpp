@@ -33,13 +33,17 @@ struct LockExploreResult {
 /// REQUIRES: 2 <= nodes <= kMaxLockNodes, 1 <= elements <= kMaxElements, 1 <= threads <= kMaxLockThreads.
 [[nodiscard]] LockExploreResult explore_locks(const LockExploreOptions& options);
 
-/// One realistic mistake in the table of element locks.
+/// One realistic mistake in the table of element locks, or around it.
 struct LockMutant {
   std::string_view name;
   std::string_view mistake;
   unsigned threads;  // per node, in the smallest world in which it shows
   void (*apply)(coherence::ElementTable& table);
+  std::uint8_t ops = kLockOpsAll;  // with which it shows
+  LockSlip slip = LockSlip::kNone;
 };
+/// Makes the mistake. The table is the world's from then on.
+void make_mistake(const LockMutant& mutant, coherence::ElementTable& table, LockWorldOptions& world);
 [[nodiscard]] std::span<const LockMutant> lock_mutants() noexcept;
 /// Null when there is none of that name.
 [[nodiscard]] const LockMutant* find_lock_mutant(std::string_view name) noexcept;

@@ -13,9 +13,12 @@ using coherence::ElementState;
 void LockWorld::encode(std::vector<std::uint8_t>& bytes) const {
   bytes.clear();
   const auto put = [&](unsigned value) { bytes.push_back(std::uint8_t(value)); };
-  put(dead_);
+  put(deaths_);
   for (unsigned node = 0; node < options_.nodes; ++node) {
-    put(noticed_[node] ? 1 : 0);
+    put(unsigned(down_[node]) | unsigned(closed_[node]) << 1);
+    for (unsigned other = 0; other < options_.nodes && deaths_ != 0; ++other) {
+      put(unsigned(knows_[node][other]) | unsigned(unaware_[node][other]) << 2 | unsigned(heard_[node][other]) << 3);
+    }
     for (unsigned thread = 0; thread < options_.threads; ++thread) {
       for (unsigned element = 0; element < options_.elements; ++element) {
         const Actor& actor = actors_[node][thread][element];
@@ -26,8 +29,8 @@ void LockWorld::encode(std::vector<std::uint8_t>& bytes) const {
     for (unsigned to = 0; to < options_.nodes; ++to) {
       put(unsigned(channels_[node][to].size()));
       for (const Message& message : channels_[node][to]) {
-        put(unsigned(message.kind) | unsigned(message.exclusive) << 2 | unsigned(message.is_try) << 3 |
-            unsigned(message.answer) << 4 | unsigned(message.element) << 6);
+        put(unsigned(message.kind) | unsigned(message.exclusive) << 3 | unsigned(message.is_try) << 4 |
+            unsigned(message.answer) << 5 | unsigned(message.element) << 7);
         put(message.ticket);
       }
     }
@@ -35,7 +38,7 @@ void LockWorld::encode(std::vector<std::uint8_t>& bytes) const {
   // What a home's table holds is what was seen of it, or `check` would have said so.
   for (unsigned element = 0; element < options_.elements; ++element) {
     const Seen& seen = seen_[element];
-    put(seen.lost == kNoNode ? kMaxLockNodes : seen.lost);
+    for (const NodeId who : {seen.lost, half_done_[element]}) put(who == kNoNode ? kMaxLockNodes : who);
     for (const auto* those : {&seen.holding, &seen.waiting}) {
       put(unsigned(those->size()));
       for (const Seen::One& one : *those) {
@@ -50,10 +53,23 @@ void LockWorld::decode(std::span<const std::uint8_t> bytes) {
   std::size_t at = 0;
   const auto get = [&] { return unsigned(bytes[at++]); };
   violation_.clear();
-  dead_ = get();
+  const auto get_node = [&] {
+    const unsigned who = get();
+    return who == kMaxLockNodes ? kNoNode : NodeId(who);
+  };
+  deaths_ = get();
   std::array<ElementBook, kMaxLockNodes> books;
   for (unsigned node = 0; node < options_.nodes; ++node) {
-    noticed_[node] = get() != 0;
+    const unsigned standing = get();
+    down_[node] = (standing & 1) != 0;
+    closed_[node] = (standing >> 1 & 1) != 0;
+    books[node].closed = closed_[node];
+    for (unsigned other = 0; other < options_.nodes; ++other) {
+      const unsigned bits = deaths_ == 0 ? 0 : get();
+      knows_[node][other] = Peer(bits & 3);
+      unaware_[node][other] = (bits >> 2 & 1) != 0;
+      heard_[node][other] = (bits >> 3 & 1) != 0;
+    }
     for (unsigned thread = 0; thread < options_.threads; ++thread) {
       for (unsigned element = 0; element < options_.elements; ++element) {
         const unsigned bits = get();
@@ -66,8 +82,8 @@ void LockWorld::decode(std::span<const std::uint8_t> bytes) {
       channel.resize(get());
       for (Message& message : channel) {
         const unsigned bits = get();
-        message = {Kind(bits & 3),       std::uint8_t(get()),  std::uint8_t(bits >> 6),
-                   (bits >> 2 & 1) != 0, (bits >> 3 & 1) != 0, ElementAnswer(bits >> 4 & 3)};
+        message = {Kind(bits & 7),       std::uint8_t(get()),  std::uint8_t(bits >> 7),
+                   (bits >> 3 & 1) != 0, (bits >> 4 & 1) != 0, ElementAnswer(bits >> 5 & 3)};
       }
     }
   }
@@ -75,8 +91,8 @@ void LockWorld::decode(std::span<const std::uint8_t> bytes) {
     Seen& seen = seen_[element];
     ElementBook& book = books[home_of(element)];
     ElementEntry entry;
-    const unsigned lost = get();
-    seen.lost = lost == kMaxLockNodes ? kNoNode : NodeId(lost);
+    seen.lost = get_node();
+    half_done_[element] = get_node();
     entry.dead = seen.lost;
     for (auto* those : {&seen.holding, &seen.waiting}) {
       those->resize(get());
@@ -98,6 +114,8 @@ void LockWorld::decode(std::span<const std::uint8_t> bytes) {
       entry.state = queued ? ElementState::kWritingQueued : ElementState::kWriting;
     } else if (entry.holders != 0) {
       entry.state = queued ? ElementState::kReadingQueued : ElementState::kReading;
+    } else if (entry.dead != kNoNode && is_logged()) {
+      entry.state = queued ? ElementState::kAwayQueued : ElementState::kAway;
     } else if (entry.dead != kNoNode) {
       entry.state = ElementState::kAbandoned;
     } else {
@@ -118,7 +136,7 @@ std::string LockWorld::describe(const LockStep& step) const {
     case LockStepKind::kCancel: return fmt::format("{} gives up waiting for element {}", who, step.element);
     case LockStepKind::kDeliver: {
       const Message& message = channels_[step.peer][step.node].front();
-      constexpr std::array<const char*, 3> kKinds = {"request", "release", "answer"};
+      constexpr std::array<const char*, 6> kKinds = {"request", "release", "answer", "reinstate", "all said", "open"};
       constexpr std::array<const char*, wire::kElementAnswers> kAnswers = {" granted", " refused", " abandoned",
                                                                            " too many"};
       return fmt::format("node {} -> node {}: {}{} element {}", step.peer, step.node, kKinds[std::size_t(message.kind)],
@@ -126,6 +144,8 @@ std::string LockWorld::describe(const LockStep& step) const {
     }
     case LockStepKind::kDie: return fmt::format("node {} dies", step.node);
     case LockStepKind::kNotice: return fmt::format("node {} learns that node {} is dead", step.node, step.peer);
+    case LockStepKind::kReturn: return fmt::format("node {} is back", step.node);
+    case LockStepKind::kReport: return fmt::format("node {} reports to node {}", step.node, step.peer);
   }
   return "?";
 }

@@ -155,18 +155,90 @@ constexpr Mutant kCacheMutants[] = {
 #undef S
 #undef E
 #undef A
+
+#define H(state, event, next, ...) home(t, DirState::state, DirEvent::event, DirState::next, {__VA_ARGS__})
+#define C(state, event, next, ...) cache(t, CacheState::state, CacheEvent::event, CacheState::next, {__VA_ARGS__})
+#define A DirAction
+#define B CacheAction
+constexpr Mutant kLoggedMutants[] = {
+  {"logged-ack-before-image", "A return is acknowledged first and logged after: a crash in between loses the line.", 2, 1,
+   [](Tables& t) { H(kDirty, kReturn, kUnshared, A::kPutAck, A::kTake); }, 1},
+  {"logged-return-not-fetched", "A return is acknowledged, and the line left where it is.", 2, 1,
+   [](Tables& t) { H(kDirty, kReturn, kUnshared, A::kClearOwner, A::kPutAck); }, 1},
+  {"logged-stale-return-taken", "A return of a tenure that is over is taken for the owner's.", 2, 1,
+   [](Tables& t) { H(kOrphaned, kReturnStale, kUnshared, A::kTake, A::kPutAck); }, 2},
+  {"logged-stale-return-unanswered", "A return of a tenure that is over is dropped: its sender keeps the slot for ever.", 2, 1,
+   [](Tables& t) { H(kUnshared, kReturnStale, kUnshared, A::kNone); }, 1},
+  {"logged-owner-back-ignored", "An owner that is back without the line leaves it orphaned for ever.", 2, 1,
+   [](Tables& t) { H(kOrphaned, kOwnerBack, kOrphaned, A::kNone); }, 1},
+  {"logged-undo-not-logged", "The home takes an orphan for its own, and its log does not know.", 3, 1,
+   [](Tables& t) { H(kOrphaned, kOwnerBack, kUnshared, A::kClearOwner); }, 2},
+  {"logged-orphan-handed-out", "What a dead node owned passes for current at the home.", 2, 1,
+   [](Tables& t) { H(kDirty, kOwnerDied, kUnshared, A::kClearOwner); }, 1},
+  {"logged-orphan-served", "A reader is served from what stands at the home while the owner is dead.", 3, 1,
+   [](Tables& t) { H(kOrphaned, kGetShared, kOrphaned, A::kSendData); }, 1},
+  {"logged-wish-of-home-lost", "The home's wish that was under way when the owner died is forgotten.", 2, 1,
+   [](Tables& t) { H(kDirtyToUnshared, kOwnerDied, kOrphaned, A::kNone); }, 1},
+  {"logged-request-lost", "A request that was under way when the owner died is forgotten.", 3, 1,
+   [](Tables& t) { H(kDirtyToDirty, kOwnerDied, kOrphaned, A::kNone); }, 1},
+  {"logged-requester-lost", "When the line has come home, who it was fetched for is not answered.", 3, 1,
+   [](Tables& t) { H(kDirtyToDirty, kReturn, kUnshared, A::kTake, A::kPutAck); }, 1},
+  {"logged-dead-sharer-kept", "A dead node stays on the list of sharers: its answer is waited for, for ever.", 2, 1,
+   [](Tables& t) { H(kShared, kSharerDiedLast, kShared, A::kNone); }, 1},
+  {"logged-dead-requester-served", "The line is granted to a node that has died, and does not know of it when it is back.", 3, 1,
+   [](Tables& t) { H(kSharedToDirty, kRequesterDied, kSharedToDirty, A::kNone); }, 1},
+  {"logged-report-not-believed", "A home that is back is told of a copy and does not write it down.", 2, 1,
+   [](Tables& t) { H(kUnshared, kReportShared, kUnshared, A::kNone); }, 1},
+  {"logged-report-forgotten", "A node does not tell a home that is back of its copy.", 2, 1,
+   [](Tables& t) { C(kShared, kHomeBack, kShared, B::kNone); }, 1},
+  {"logged-owner-silent", "An owner does not tell a home that is back that it has the line.", 2, 1,
+   [](Tables& t) { C(kDirty, kHomeBack, kDirty, B::kNone); }, 1},
+  {"logged-return-not-repeated", "A return that the home forgot is not made again.", 2, 1,
+   [](Tables& t) { C(kDirtyToInvalid, kHomeBack, kDirtyToInvalid, B::kNone); }, 1},
+  {"logged-write-back-not-repeated", "A write-back that the home forgot is not made again.", 2, 1,
+   [](Tables& t) { C(kDirtyToShared, kHomeBack, kDirtyToShared, B::kReportShared); }, 1},
+  {"logged-request-not-repeated", "A request that the home forgot is not made again.", 2, 1,
+   [](Tables& t) { C(kInvalidToDirty, kHomeOpen, kInvalidToDirty, B::kNone); }, 1},
+  {"logged-upgrade-not-repeated", "An upgrade that the home forgot is not asked for again.", 2, 1,
+   [](Tables& t) { C(kSharedToDirty, kHomeOpen, kSharedToDirty, B::kNone); }, 1},
+  {"logged-line-not-kept", "An owner forgets the line when it is recalled, without waiting for the home's log.", 2, 1,
+   [](Tables& t) { C(kDirty, kRecall, kInvalid, B::kWithdrawAll, B::kTransfer, B::kReleaseSlot); }, 1},
+  {"logged-recall-answered-twice", "A recall that crosses a return is answered as well.", 2, 1,
+   [](Tables& t) { C(kDirtyToInvalid, kRecall, kDirtyToInvalid, B::kTransfer); }, 1},
+  {"logged-copy-kept", "A node whose write-back is not acknowledged goes on reading after an invalidation.", 2, 1,
+   [](Tables& t) { C(kDirtyToShared, kInvalidate, kDirtyToShared, B::kAckInvalidate); }, 1, true},
+  {"logged-tenure-not-kept", "An owner does not write down the tenure of its permission, and passes for a former one.", 2, 1,
+   [](Tables& t) { C(kInvalidToDirty, kData, kDirty, B::kServe); }, 1},
+};
+#undef H
+#undef C
+#undef A
+#undef B
 // clang-format on
 
 constexpr std::size_t kHomeCount = std::size(kHomeMutants);
 
 constexpr auto kMutants = [] {
-  std::array<Mutant, kHomeCount + std::size(kCacheMutants)> all{};
+  std::array<Mutant, kHomeCount + std::size(kCacheMutants) + std::size(kLoggedMutants)> all{};
   std::copy(std::begin(kHomeMutants), std::end(kHomeMutants), all.begin());
   std::copy(std::begin(kCacheMutants), std::end(kCacheMutants), all.begin() + kHomeCount);
+  std::copy(std::begin(kLoggedMutants), std::end(kLoggedMutants), all.end() - std::size(kLoggedMutants));
   return all;
 }();
 
 }  // namespace
+
+ExploreOptions Mutant::world() const {
+  ExploreOptions options{.nodes = nodes, .threads = threads};
+  options.logged = crashes != 0;
+  options.crashes = crashes;
+  options.power = power;
+  // Many nodes, and deaths, make too many states for all that may be done.
+  const unsigned most = options.logged ? 3 : 4;
+  if (nodes >= most) options.ops = kOpsRead | kOpsWrite | kOpsEvict;
+  options.max_states = 5'000'000;
+  return options;
+}
 
 std::span<const Mutant> mutants() noexcept {
   return kMutants;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "coherence/protocol.hpp"
+#include "explorer/explorer.hpp"
 
 namespace atoll::explorer {
 
@@ -15,6 +16,11 @@ struct Mutant {
   unsigned nodes;    // the smallest world in which it shows
   unsigned threads;  // per node
   void (*apply)(coherence::Tables& tables);
+  unsigned crashes = 0;  // of a logged world; 0: nothing is logged
+  bool power = false;
+
+  /// The world in which it is found, within a bearable number of states.
+  [[nodiscard]] ExploreOptions world() const;
 };
 
 [[nodiscard]] std::span<const Mutant> mutants() noexcept;

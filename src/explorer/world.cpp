@@ -50,13 +50,13 @@ unsigned ModelThread::locks_held() const noexcept {
 }
 
 std::uint16_t Step::pack() const noexcept {
-  return std::uint16_t(unsigned(kind) | unsigned(node) << 3 | unsigned(peer) << 6 | unsigned(thread) << 9 |
-                       unsigned(line) << 10 | unsigned(op) << 11);
+  return std::uint16_t(unsigned(kind) | unsigned(node) << 4 | unsigned(peer) << 6 | unsigned(thread) << 8 |
+                       unsigned(line) << 9 | unsigned(op) << 10);
 }
 
 Step Step::unpack(std::uint16_t packed) noexcept {
-  return {StepKind(packed & 7),          std::uint8_t(packed >> 3 & 7),  std::uint8_t(packed >> 6 & 7),
-          std::uint8_t(packed >> 9 & 1), std::uint8_t(packed >> 10 & 1), OpKind(packed >> 11)};
+  return {StepKind(packed & 15),         std::uint8_t(packed >> 4 & 3), std::uint8_t(packed >> 6 & 3),
+          std::uint8_t(packed >> 8 & 1), std::uint8_t(packed >> 9 & 1), OpKind(packed >> 10)};
 }
 
 /// One node's environment: the core's effects become changes of the world, and each is looked at.
@@ -80,19 +80,23 @@ class World::NodeEnv final : public coherence::Env {
 
   void send(const LineRef& ref, NodeId to, const Message& message) override {
     if (to >= world_.options_.nodes || to == self_) return world_.fail("a message to nobody, or to oneself");
+    if (world_.is_lost(self_, to, message.kind)) return;
     check_given(ref, to, message);
     world_.channel(self_, to).push_back({std::uint8_t(index(ref)), message});
   }
   void send_line(const LineRef& ref, NodeId to, std::uint32_t slot, const Message& message) override {
     ModelLine& target = world_.at(to, index(ref));
+    if (!world_.is_alive(to)) return;
     if (target.ref.is_home() || target.line.slot != slot + 1) {
       world_.fail(fmt::format("data for line {} was written into a slot of node {} that the line does not have",
                               index(ref), to));
     }
     target.fresh = observe(ref).fresh;
+    target.was_fresh = mine(ref).was_fresh;
     send(ref, to, message);
   }
   void send_home(const LineRef& ref, const Message& message) override {
+    if (world_.options_.logged) world_.fail("a line is written into its home's memory from elsewhere");
     world_.at(ref.home(), index(ref)).fresh = observe(ref).fresh;
     send(ref, ref.home(), message);
   }
@@ -115,9 +119,31 @@ class World::NodeEnv final : public coherence::Env {
     ref.line->slot = 0;
     ref.line->operation.store(0, std::memory_order_relaxed);
     mine(ref).operands = Operands::kNone;
-    mine(ref).fresh = false;
+    mine(ref).fresh = mine(ref).was_fresh = false;
+    mine(ref).tenure = 0;
   }
-  void log_transfer(const LineRef& ref, NodeId owner) override { world_.logged_[index(ref)] = owner; }
+  void log_transfer(const LineRef& ref, NodeId owner) override {
+    world_.logged_[index(ref)] = owner;
+    if (world_.options_.logged) world_.log_owner(self_, index(ref), owner);
+  }
+
+  bool is_logged() const noexcept override { return world_.options_.logged; }
+  std::uint64_t& tenure(const LineRef& ref) override {
+    if (ref.is_home() || ref.line->slot == 0) world_.fail("the tenure of a line that has no slot");
+    return mine(ref).tenure;
+  }
+  void take_home(const LineRef& ref, const Message& message) override {
+    world_.take_home(self_, index(observe(ref).ref), message);
+  }
+  void send_settled(const LineRef& ref, NodeId to, const Message& message) override {
+    if (world_.is_alive(to) && mine(ref).log.tenure <= world_.at(to, index(ref)).tenure)
+      world_.fail("a return is acknowledged that is not in the log");
+    const bool late = world_.options_.late_acks || world_.options_.power;
+    if (!late) return send(ref, to, message);
+    if (world_.is_alive(to))
+      world_.late_[self_ * world_.options_.nodes + to].push_back({std::uint8_t(index(ref)), message});
+  }
+  bool is_settled(const LineRef& ref) override { return !world_.options_.power || !mine(ref).unsettled; }
 
   void perform(const LineRef& ref, Op& op) override;
   void perform_for(const LineRef& ref, const Message& message) override;
@@ -162,6 +188,8 @@ void World::NodeEnv::check_given(const LineRef& ref, NodeId to, const Message& m
     case Kind::kGrant:
       if (exclusive && world_.logged_[index(ref)] != to)
         world_.fail(fmt::format("a grant to node {} before its log", to));
+      if (exclusive && world_.options_.logged && message.tenure != mine(ref).log.tenure)
+        world_.fail(fmt::format("a grant to node {} of another tenure than the log's", to));
       allowed = exclusive ? 0 : std::uint8_t(detail::kReadable);
       if (world_.at(to, index(ref)).ref.state() == CacheState::kInvalidToOperated) allowed = detail::kOperable;
       break;
@@ -197,6 +225,10 @@ void World::NodeEnv::check_given(const LineRef& ref, NodeId to, const Message& m
     case Kind::kElementAnswer:
     case Kind::kProbe:
     case Kind::kProbeAnswer:
+    case Kind::kReportShared:
+    case Kind::kReportDirty:
+    case Kind::kReportEnd:
+    case Kind::kOpen:
     case Kind::kCount: break;
   }
   if ((lingering & ~allowed) != 0) {
@@ -218,6 +250,9 @@ void World::NodeEnv::perform(const LineRef& ref, Op& op) {
   }
   if (!observe(ref).fresh) {
     world_.fail(fmt::format("a {} of node {} sees an old value of line {}", to_string(op.kind), self_, line));
+  }
+  if (const NodeId by = world_.tentative_[line]; by != kNoNode && by != self_) {
+    world_.fail(fmt::format("a {} of node {} sees what node {} may lose", to_string(op.kind), self_, by));
   }
   if (op.kind == OpKind::kRead) {
     if (world_.thread(self_, mine_op.thread).writes[line].pending) {
@@ -285,6 +320,7 @@ void World::NodeEnv::perform_for(const LineRef& ref, const Message& message) {
 }
 
 void World::NodeEnv::write(unsigned line) {
+  if (world_.options_.logged) world_.log_write(self_, line);
   for (unsigned node = 0; node < world_.options_.nodes; ++node) {
     if (node == self_) continue;
     if (world_.may_read(node, line)) {
@@ -316,7 +352,9 @@ World::World(const WorldOptions& options)
     : options_(options),
       lines_(options.nodes * options.lines),
       threads_(options.nodes * options.threads),
-      channels_(options.nodes * options.nodes) {
+      channels_(options.nodes * options.nodes),
+      late_(options.nodes * options.nodes) {
+  if (options_.logged) options_.ops &= kOpsLogged;
   for (unsigned node = 0; node < options_.nodes; ++node) {
     envs_.push_back(std::make_unique<NodeEnv>(*this, NodeId(node)));
   }
@@ -350,42 +388,25 @@ World::World(const WorldOptions& options)
 
 World::~World() = default;
 
-void World::clear_line(unsigned node, unsigned line) {
-  ModelLine& model = at(node, line);
-  const bool home = model.ref.is_home();
-  model.ref.hot.set_access(0);
-  model.line.use = detail::Line::kUnused;
-  model.line.lock.store(0, std::memory_order_relaxed);
-  model.line.version.store(0, std::memory_order_relaxed);
-  model.line.state = std::uint8_t(CacheState::kInvalid);
-  model.line.slot = 0;
-  model.line.operation.store(0, std::memory_order_relaxed);
-  model.operands = Operands::kNone;
-  model.entry = coherence::DirEntry{};
-  model.cold.memory = {};
-  model.cold.locks = {};
-  model.cold.trying = nullptr;
-  model.cold.away = nullptr;
-  model.cold.has_held = false;
-  model.cold.local_queued = false;
-  model.cold.requests.clear();
-  model.has_cold = false;
-  model.fresh = home;
-  model.lingering = 0;
-}
-
 void World::reset() {
   for (unsigned node = 0; node < options_.nodes; ++node) {
-    for (unsigned line = 0; line < options_.lines; ++line) clear_line(node, line);
+    for (unsigned line = 0; line < options_.lines; ++line) {
+      clear_line(node, line);
+      ModelLine& model = at(node, line);
+      const bool home = model.ref.is_home();
+      model.log = model.durable = {home, home, home, kNoNode, 0};
+      model.unsettled = false;
+    }
+    opened_[node] = std::uint8_t((1U << options_.nodes) - 1);
   }
-  for (ModelThread& t : threads_) {
-    t.blocking.pending = t.blocking.performed = false;
-    t.blocking.operation = 0;
-    for (ModelOp& write : t.writes) write.pending = write.performed = false;
-    t.held = {};
-    t.telling = {};
-  }
+  for (ModelThread& t : threads_) clear_thread(t);
   for (auto& packets : channels_) packets.clear();
+  for (auto& packets : late_) packets.clear();
+  dead_ = 0;
+  crashes_left_ = options_.crashes;
+  unnoticed_ = {};
+  awaits_ = {};
+  tentative_.fill(kNoNode);
   violation_.clear();
 }
 
@@ -410,6 +431,7 @@ void World::enumerate(std::vector<Step>& out) const {
       }
     }
   }
+  if (options_.logged) enumerate_recovery(out);
   for (unsigned node = 0; node < options_.nodes; ++node) {
     for (unsigned index = 0; index < options_.threads; ++index) {
       const ModelThread& t = thread(node, index);
@@ -425,6 +447,8 @@ void World::enumerate(std::vector<Step>& out) const {
     }
   }
   for (unsigned node = 0; node < options_.nodes; ++node) {
+    if (crashes_left_ != 0 && dead_ == 0) out.push_back({StepKind::kCrash, std::uint8_t(node)});
+    if (!is_open(node)) continue;  // its program has not begun again
     for (unsigned index = 0; index < options_.threads; ++index) enumerate_thread(node, index, out);
     for (unsigned line = 0; line < options_.lines; ++line) {
       const ModelLine& model = at(node, line);
@@ -503,15 +527,19 @@ bool World::apply(const Step& step) {
       op.performed = false;
       break;
     }
+    case StepKind::kCrash: crash(step.node); break;
+    case StepKind::kLearn: learn(step.node, step.peer); break;
+    case StepKind::kReturn: come_back(step.node); break;
+    case StepKind::kSettle: settle(step.node); break;
   }
-  ModelLine& model = at(step.node, step.line);
-  model.lingering |= model.ref.hot.access() & kAnyAccess;
+  for (ModelLine& model : lines_) model.lingering |= model.ref.hot.access() & kAnyAccess;
   return done;
 }
 
 void World::deliver(unsigned from, unsigned to) {
   const Packet packet = channel(from, to).front();
   channel(from, to).pop_front();
+  if (!is_line_kind(packet.message.kind)) return hear(from, to, packet.message.kind);
   protocols_[to].receive(at(to, packet.line).ref, packet.message);
 }
 

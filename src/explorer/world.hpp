@@ -34,6 +34,7 @@ enum OpsMask : std::uint32_t {
   kOpsOperate = 512,                                  // operands of one of two operators are combined
   kOpsAway = 1024,                                    // a write is for the home, or not done
   kOpsAll = 63 | kOpsLeave | kOpsOperate | kOpsAway,  // those that an application asks for
+  kOpsLogged = 63 | kOpsCancel | kOpsAhead,           // those that there are in a logged cluster
 };
 
 struct WorldOptions {
@@ -43,9 +44,26 @@ struct WorldOptions {
   std::uint32_t ops = kOpsAll;
   unsigned locks_held = kMaxLines;  // at most so many at once by one thread
   const coherence::Tables* tables = nullptr;
+  bool logged = false;     // what is written is logged, and a node that has died comes back
+  unsigned crashes = 0;    // so many deaths, one node at a time. REQUIRES: logged
+  bool late_acks = false;  // what is sent when the log is durable is sent later
+  bool power = false;      // what is logged becomes durable later, and a death takes with it what is not
 };
 
-enum class StepKind : std::uint8_t { kDeliver, kOperation, kUnlock, kCancel, kEvict, kReadAhead, kWriteHome, kTell };
+enum class StepKind : std::uint8_t {
+  kDeliver,
+  kOperation,
+  kUnlock,
+  kCancel,
+  kEvict,
+  kReadAhead,
+  kWriteHome,
+  kTell,
+  kCrash,
+  kLearn,   // the node notices that its peer has died
+  kReturn,  // the node is back
+  kSettle,  // what the node has logged so far is durable
+};
 
 /// One thing that may happen next. `node` acts; `peer` is the sender of what is delivered.
 struct Step {
@@ -86,6 +104,16 @@ struct ModelThread {
   [[nodiscard]] unsigned locks_held() const noexcept;
 };
 
+/// What a node's log says of a line: of its own, the tenure, its owner and the bytes; of another home's, the bytes as
+/// the node wrote them last, and in which tenure.
+struct ModelLog {
+  bool any = false;  // at the home always
+  bool fresh = false;
+  bool was_fresh = false;  // as ModelLine::was_fresh
+  NodeId owner = kNoNode;
+  std::uint64_t tenure = 0;
+};
+
 /// A line at one node. `fresh` says whether the bytes here (the home's memory, or the slot) are those of the
 /// last write in coherence order: a write makes every other copy stale, a copy is as fresh as its source.
 /// That is all that comparing values could tell, and no counter can wrap around and hide an old value.
@@ -98,6 +126,11 @@ struct ModelLine {
   bool fresh = false;
   Operands operands = Operands::kNone;
   std::uint8_t lingering = 0;  // access that threads may still be using: what was allowed since the last quiesce
+  std::uint64_t tenure = 0;    // of the slot
+  ModelLog log;
+  ModelLog durable;        // what would be left of it
+  bool unsettled = false;  // there is more in the log than that
+  bool was_fresh = false;  // the same as `fresh`, should the writes be lost that are not durable yet
 };
 
 struct Packet {
@@ -114,6 +147,9 @@ struct Packet {
 ///   - a thread that holds a lock waits only for lines above it (lock order; reads and writes wait for locks of
 ///     other nodes and so count), tries any, writes only under a write lock, and unlocks when its writes are done;
 ///   - slots never run out; a line's slot has always the same number;
+///   - WorldOptions::crashes deaths, and one node is dead at a time. Its peers notice one by one, it comes back when
+///   all
+///     have, and dies again, or another does, at any point from there on;
 ///   - WorldOptions::locks_held, when it is less than the lines.
 /// A blocking write is an asynchronous one that its thread waits for; it adds no behaviour. A hit is modelled as
 /// submit() in a state whose access byte allows it, and must then complete at once and leave nothing behind. A read by
@@ -141,7 +177,8 @@ class World final {
   void check();
   /// No message, no wish, no lock.
   [[nodiscard]] bool is_quiet() const noexcept;
-  [[nodiscard]] bool network_empty() const noexcept;
+  /// Is nothing under way: no message, no death that is not over, nothing that is logged and not durable?
+  [[nodiscard]] bool at_rest() const noexcept;
 
   [[nodiscard]] bool violated() const noexcept { return !violation_.empty(); }
   [[nodiscard]] const std::string& violation() const noexcept { return violation_; }
@@ -175,6 +212,7 @@ class World final {
   [[nodiscard]] unsigned home_of(unsigned line) const noexcept { return line % options_.nodes; }
   [[nodiscard]] ModelOp& op_at(unsigned node, unsigned index) noexcept;
   void clear_line(unsigned node, unsigned line);
+  void clear_thread(ModelThread& thread) noexcept;
 
   void enumerate_thread(unsigned node, unsigned index, std::vector<Step>& out) const;
   void deliver(unsigned from, unsigned to);
@@ -183,9 +221,26 @@ class World final {
   void tell(const Step& step);
   void fail(std::string what);
 
+  // world_recovery.cpp: logs, deaths and returns
+  [[nodiscard]] bool is_alive(unsigned node) const noexcept { return (dead_ >> node & 1U) == 0; }
+  [[nodiscard]] bool is_open(unsigned node) const noexcept { return is_alive(node) && awaits_[node] == 0; }
+  [[nodiscard]] bool is_lost(unsigned from, unsigned to, wire::Kind kind) const noexcept;
+  void log_write(unsigned node, unsigned line);
+  void log_owner(unsigned node, unsigned line, NodeId owner);
+  void take_home(unsigned node, unsigned line, const coherence::Message& message);
+  void hear(unsigned from, unsigned to, wire::Kind kind);
+  void open(unsigned node);
+  void crash(unsigned node);
+  void lose(unsigned node, unsigned line);
+  void learn(unsigned node, unsigned peer);
+  void come_back(unsigned node);
+  void settle(unsigned node);
+  void enumerate_recovery(std::vector<Step>& out) const;
+
   [[nodiscard]] bool lacks_operands(unsigned line) const noexcept;
   [[nodiscard]] bool may_read(unsigned node, unsigned line) const noexcept;
   [[nodiscard]] bool put_ack_under_way(unsigned node, unsigned line) const noexcept;
+  [[nodiscard]] bool return_under_way(unsigned node, unsigned line) const noexcept;
   void check_copies(unsigned line);
   void check_directory(unsigned line);
   void check_known(unsigned node, unsigned line);
@@ -193,6 +248,9 @@ class World final {
   void check_locks(unsigned line);
   void check_network();
 
+  void gather_tenures(std::vector<std::uint64_t>& out) const;
+  void encode_recovery(std::vector<std::uint8_t>& out) const;
+  void decode_recovery(Cursor& in);
   void encode_line(unsigned node, unsigned line, std::vector<std::uint8_t>& out) const;
   void encode_thread(const ModelThread& thread, std::vector<std::uint8_t>& out) const;
   void decode_line(unsigned node, unsigned line, Cursor& in);
@@ -205,6 +263,15 @@ class World final {
   std::deque<ModelThread> threads_;
   std::vector<std::deque<Packet>> channels_;
   std::array<NodeId, kMaxLines> logged_{};  // in this step: the new owner whose transfer stands in the log
+  // Logged worlds. Of sets of nodes, bit n is node n.
+  std::vector<std::deque<Packet>> late_;             // per channel: what is sent when its sender's log is durable
+  std::uint8_t dead_ = 0;                            // at most one
+  unsigned crashes_left_ = 0;                        //
+  std::array<std::uint8_t, kMaxNodes> unnoticed_{};  // per node: the dead that it does not know of
+  std::array<std::uint8_t, kMaxNodes> awaits_{};  // per node: whose reports it waits for; closed until there are none
+  std::array<std::uint8_t, kMaxNodes> opened_{};  // per node: the homes that it may ask
+  std::array<NodeId, kMaxLines> tentative_{};     // whose writes of the line are not durable yet
+  mutable std::vector<std::uint64_t> tenures_;    // while a state becomes bytes
   std::string violation_;
 };
 

@@ -22,6 +22,7 @@ constexpr std::uint8_t kAnyAccess = kReadWrite | detail::kOperable;
 /// Single writer or many readers, counting those who read in a state that waits: a copy whose upgrade is under
 /// way is still read by the holders of a read lock, and so is the home's while it invalidates for itself.
 bool World::may_read(unsigned node, unsigned line) const noexcept {
+  if (!is_open(node)) return false;  // nobody is there, or its program has not begun again
   const ModelLine& model = at(node, line);
   if (((Protocol::permission(model.ref) | model.lingering) & kReadWrite) != 0) return true;
   return model.ref.is_home() ? model.entry.state == DirState::kSharedToUnshared
@@ -43,7 +44,9 @@ bool World::lacks_operands(unsigned line) const noexcept {
 ///   3. the access byte allows no more than the state gives, and nothing while something of the node is queued; no
 ///      thread is in a line beyond what Line::use says; the waiters bit is set exactly when an unlock must be told;
 ///   4. never a writer together with another holder; the lock word counts the holders; a held copy is valid;
-///   5. channels and queues are bounded; with an empty network nobody waits, unless for a lock, and a try not even
+///   5. of a home that is back all this holds when all have reported; what one node has written and may lose no other
+///      has seen;
+///   6. channels and queues are bounded; with an empty network nobody waits, unless for a lock, and a try not even
 ///   then.
 void World::check() {
   for (unsigned line = 0; line < options_.lines; ++line) {
@@ -60,8 +63,8 @@ void World::check_copies(unsigned line) {
   int readers = 0;
   for (unsigned node = 0; node < options_.nodes; ++node) {
     const ModelLine& model = at(node, line);
-    const bool writes = ((Protocol::permission(model.ref) | model.lingering) & detail::kWritable) != 0;
     const bool reads = may_read(node, line);
+    const bool writes = reads && ((Protocol::permission(model.ref) | model.lingering) & detail::kWritable) != 0;
     writers += writes ? 1 : 0;
     readers += reads ? 1 : 0;
     if (reads && !model.fresh) fail(fmt::format("node {} may read an old value of line {}", node, line));
@@ -69,14 +72,26 @@ void World::check_copies(unsigned line) {
   if (readers > 0 && lacks_operands(line)) fail(fmt::format("line {} may be read while operands are missing", line));
   if (writers > 0 && readers > 1) fail(fmt::format("line {} has a writer and another copy that may be read", line));
   const ModelLine& home = at(home_of(line), line);
-  if (home.entry.owner == kNoNode && !home.fresh) {
+  // Where the end of a log can be lost, only the reports of all others make it so.
+  const bool knows = options_.power ? is_open(home_of(line)) : is_alive(home_of(line));
+  if (knows && home.entry.owner == kNoNode && !home.fresh) {
     fail(fmt::format("nobody owns line {}, and the home's memory is old", line));
   }
 }
 
 bool World::put_ack_under_way(unsigned node, unsigned line) const noexcept {
-  for (const Packet& packet : channel(home_of(line), node)) {
-    if (packet.line == line && packet.message.kind == wire::Kind::kPutAck) return true;
+  for (const auto* packets : {&channel(home_of(line), node), &late_[home_of(line) * options_.nodes + node]}) {
+    for (const Packet& packet : *packets) {
+      if (packet.line == line && packet.message.kind == wire::Kind::kPutAck) return true;
+    }
+  }
+  return false;
+}
+
+/// Logged: a return that the home does not expect any more, and will acknowledge.
+bool World::return_under_way(unsigned node, unsigned line) const noexcept {
+  for (const Packet& packet : channel(node, home_of(line))) {
+    if (options_.logged && packet.line == line && is_return(packet.message.kind)) return true;
   }
   return false;
 }
@@ -106,7 +121,10 @@ void World::check_known(unsigned node, unsigned line) {
     case CacheState::kDirty:
     case CacheState::kInvalidToDirtyData: known = owner; break;
     case CacheState::kInvalidToDirtyGrant: known = owner || requester; break;
-    case CacheState::kDirtyToInvalid: known = owner || put_ack_under_way(node, line); break;
+    case CacheState::kDirtyToShared: known = owner || sharer; break;
+    case CacheState::kDirtyToInvalid:
+      known = owner || put_ack_under_way(node, line) || return_under_way(node, line);
+      break;
   }
   if (!known) fail(fmt::format("the directory does not know the copy of line {} at node {}", line, node));
 }
@@ -118,14 +136,17 @@ void World::check_directory(unsigned line) {
   // Whoever can reach the home's memory may read it there, as long as the version says that the bytes are in it.
   const ModelLine& at_home = at(home_of(line), line);
   const bool whole = coherence::is_whole(at_home.line.version.load(std::memory_order_relaxed));
-  if (whole && (!at_home.fresh || lacks_operands(line))) {
+  const bool knows = options_.power ? is_open(home_of(line)) : is_alive(home_of(line));
+  if (knows && whole && (!at_home.fresh || lacks_operands(line))) {
     fail(fmt::format("line {} passes for one that can be read at its home, and its bytes there are old", line));
   }
   if (is_stable(entry.state) && (entry.acks_left != 0 || entry.requester != kNoNode)) {
     fail("a stable entry waits for something");
   }
   for (unsigned node = 0; node < options_.nodes; ++node) {
-    if (node != home_of(line)) check_known(node, line);
+    // A home that is back knows what it was told of.
+    const bool told = is_alive(home_of(line)) && (awaits_[home_of(line)] >> node & 1U) == 0;
+    if (node != home_of(line) && is_alive(node) && told) check_known(node, line);
   }
 }
 
@@ -164,6 +185,7 @@ void World::check_locks(unsigned line) {
       writers += thread(node, index).held[line] == Hold::kWrite ? 1 : 0;
     }
     const ModelLine& model = at(node, line);
+    if (!is_alive(node)) continue;
     const std::uint32_t word = model.line.lock.load(std::memory_order_relaxed);
     if ((word & detail::kLockReaders) != readers || ((word & detail::kLockWriter) != 0) != (writers != 0)) {
       fail(fmt::format("the lock word of line {} at node {} does not count its holders", line, node));
@@ -182,15 +204,23 @@ void World::check_locks(unsigned line) {
   }
 }
 
-bool World::network_empty() const noexcept {
-  for (const auto& packets : channels_) {
-    if (!packets.empty()) return false;
+bool World::at_rest() const noexcept {
+  for (const auto* all : {&channels_, &late_}) {
+    for (const auto& packets : *all) {
+      if (!packets.empty()) return false;
+    }
+  }
+  for (unsigned node = 0; node < options_.nodes; ++node) {
+    if (!is_open(node)) return false;
+  }
+  for (const ModelLine& model : lines_) {
+    if (model.unsettled) return false;
   }
   return true;
 }
 
 bool World::is_quiet() const noexcept {
-  if (!network_empty()) return false;
+  if (!at_rest()) return false;
   for (const ModelThread& t : threads_) {
     if (t.blocking.pending || t.writes_pending() || t.locks_held() != 0 || t.is_telling()) return false;
   }
@@ -202,7 +232,8 @@ bool World::is_quiet() const noexcept {
 
 void World::check_network() {
   // A node has at most a request, a return and an answer per line on the way, the home one more to say.
-  const std::size_t channel_bound = std::size_t{4} * options_.lines;
+  // Who is back is told of each line, and of the end of that; what is said before and after may be there too.
+  const std::size_t channel_bound = std::size_t{4} * options_.lines + (options_.logged ? 2 + 2 * options_.lines : 0);
   for (const auto& packets : channels_) {
     if (packets.size() > channel_bound) fail("a channel grows beyond its bound");
   }
@@ -210,7 +241,7 @@ void World::check_network() {
     if (model.cold.requests.size() > std::size_t{2} * options_.nodes)
       fail("a queue of requests grows beyond its bound");
   }
-  if (!network_empty()) return;
+  if (!at_rest()) return;
   bool locked = false;
   for (const ModelThread& t : threads_) {
     locked = locked || t.locks_held() != 0 || t.is_telling();

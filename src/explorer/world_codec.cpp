@@ -2,7 +2,12 @@
 //
 // Left out on purpose: DirEntry::transfers (a counter without bound that decides nothing), DirEntry::slot while
 // nobody is remembered, Cold::held while nothing is held, and everything that the core does not read.
+//
+// In logged worlds tenures do decide something, but only by which is the greater one: each becomes its place among all
+// that are anywhere. There is room for one between two of them, for the home's own that follows an owner's.
 #include "explorer/world.hpp"
+
+#include <algorithm>
 
 namespace atoll::explorer {
 
@@ -24,10 +29,17 @@ NodeId unpack_node(unsigned bits) noexcept {
   return bits == kNobody ? kNoNode : NodeId(bits);
 }
 
-void put_message(const Message& message, std::vector<std::uint8_t>& out) {
+std::uint8_t rank_of(std::uint64_t tenure, const std::vector<std::uint64_t>& tenures) noexcept {
+  if (tenure == 0) return 0;
+  return std::uint8_t(1 + (std::lower_bound(tenures.begin(), tenures.end(), tenure) - tenures.begin()));
+}
+
+/// `tenures`: all that there are; none where nothing is logged.
+void put_message(const Message& message, const std::vector<std::uint64_t>& tenures, std::vector<std::uint8_t>& out) {
   out.push_back(std::uint8_t(unsigned(message.kind) | (message.is_try ? 0x80U : 0U)));
   out.push_back(std::uint8_t(pack_node(message.from) | pack_node(message.requester) << 4));
   out.push_back(std::uint8_t(message.slot | unsigned(message.operation) << 4));
+  if (has_tenure(message.kind)) out.push_back(rank_of(message.tenure, tenures));
 }
 
 void put_queue(const OpQueue& queue, std::vector<std::uint8_t>& out) {
@@ -48,24 +60,60 @@ struct World::Cursor {
     const std::uint8_t kind = next();
     const std::uint8_t nodes = next();
     const std::uint8_t slot = next();
-    return {wire::Kind(kind & 0x7f),  (kind & 0x80) != 0, unpack_node(nodes & 15U),
-            unpack_node(nodes >> 4U), slot & 15U,         std::uint8_t(slot >> 4U)};
+    return {wire::Kind(kind & 0x7f),
+            (kind & 0x80) != 0,
+            unpack_node(nodes & 15U),
+            unpack_node(nodes >> 4U),
+            slot & 15U,
+            std::uint8_t(slot >> 4U),
+            has_tenure(wire::Kind(kind & 0x7f)) ? tenure() : 0};
   }
+  std::uint64_t tenure() noexcept { return std::uint64_t{2} * next(); }
 };
+
+/// Has the slot a tenure that counts?
+static bool owns(CacheState state) noexcept {
+  return state == CacheState::kDirty || state == CacheState::kDirtyToShared || state == CacheState::kDirtyToInvalid;
+}
+
+void World::gather_tenures(std::vector<std::uint64_t>& out) const {
+  out.clear();
+  if (!options_.logged) return;
+  for (const ModelLine& model : lines_) {
+    for (const std::uint64_t tenure : {model.entry.transfers, model.log.tenure}) out.push_back(tenure);
+    if (options_.power) out.push_back(model.durable.tenure);
+    if (owns(model.ref.state())) out.push_back(model.tenure);
+  }
+  for (const auto* all : {&channels_, &late_}) {
+    for (const auto& packets : *all) {
+      for (const Packet& packet : packets) out.push_back(packet.message.tenure);
+    }
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  if (!out.empty() && out.front() == 0) out.erase(out.begin());
+}
 
 void World::encode(std::vector<std::uint8_t>& out) const {
   out.clear();
+  gather_tenures(tenures_);
   for (unsigned node = 0; node < options_.nodes; ++node) {
     for (unsigned line = 0; line < options_.lines; ++line) encode_line(node, line, out);
   }
   for (const ModelThread& t : threads_) encode_thread(t, out);
-  for (const auto& packets : channels_) {
-    out.push_back(std::uint8_t(packets.size()));
-    for (const Packet& packet : packets) {
-      out.push_back(packet.line);
-      put_message(packet.message, out);
+  const auto put_channels = [&](const std::vector<std::deque<Packet>>& channels) {
+    for (const auto& packets : channels) {
+      out.push_back(std::uint8_t(packets.size()));
+      for (const Packet& packet : packets) {
+        out.push_back(packet.line);
+        put_message(packet.message, tenures_, out);
+      }
     }
-  }
+  };
+  put_channels(channels_);
+  if (!options_.logged) return;
+  if (options_.late_acks || options_.power) put_channels(late_);
+  encode_recovery(out);
 }
 
 void World::decode(std::span<const std::uint8_t> bytes) {
@@ -74,14 +122,73 @@ void World::decode(std::span<const std::uint8_t> bytes) {
     for (unsigned line = 0; line < options_.lines; ++line) decode_line(node, line, in);
   }
   for (ModelThread& t : threads_) decode_thread(t, in);
-  for (auto& packets : channels_) {
-    packets.clear();
-    for (unsigned count = in.next(); count > 0; --count) {
-      const std::uint8_t line = in.next();
-      packets.push_back({line, in.message()});
+  const auto take_channels = [&](std::vector<std::deque<Packet>>& channels) {
+    for (auto& packets : channels) {
+      packets.clear();
+      for (unsigned count = in.next(); count > 0; --count) {
+        const std::uint8_t line = in.next();
+        packets.push_back({line, in.message()});
+      }
+    }
+  };
+  take_channels(channels_);
+  if (options_.logged && (options_.late_acks || options_.power)) take_channels(late_);
+  if (options_.logged) decode_recovery(in);
+  violation_.clear();
+}
+
+void World::encode_recovery(std::vector<std::uint8_t>& out) const {
+  out.push_back(std::uint8_t(dead_ | crashes_left_ << 4));
+  for (unsigned node = 0; node < options_.nodes; ++node) {
+    out.push_back(std::uint8_t(unnoticed_[node] | awaits_[node] << 4));
+    out.push_back(opened_[node]);
+    for (unsigned line = 0; line < options_.lines; ++line) {
+      const ModelLine& model = at(node, line);
+      const bool at_risk = tentative_[line] != kNoNode;
+      const auto put_log = [&](const ModelLog& log) {
+        out.push_back(std::uint8_t((log.any ? 1U : 0U) | (log.fresh ? 2U : 0U) | (at_risk && log.was_fresh ? 4U : 0U) |
+                                   unsigned(pack_node(log.owner)) << 4));
+        out.push_back(rank_of(log.tenure, tenures_));
+      };
+      put_log(model.log);
+      if (model.ref.is_home()) out.push_back(rank_of(model.entry.transfers, tenures_));
+      if (owns(model.ref.state())) out.push_back(rank_of(model.tenure, tenures_));
+      if (!options_.power) continue;
+      out.push_back(std::uint8_t((model.unsettled ? 1U : 0U) | (at_risk && model.was_fresh ? 2U : 0U)));
+      if (model.unsettled) put_log(model.durable);
     }
   }
-  violation_.clear();
+  for (unsigned line = 0; line < options_.lines && options_.power; ++line) out.push_back(pack_node(tentative_[line]));
+}
+
+void World::decode_recovery(Cursor& in) {
+  const unsigned first = in.next();
+  dead_ = std::uint8_t(first & 15U);
+  crashes_left_ = first >> 4;
+  for (unsigned node = 0; node < options_.nodes; ++node) {
+    const unsigned sets = in.next();
+    unnoticed_[node] = std::uint8_t(sets & 15U);
+    awaits_[node] = std::uint8_t(sets >> 4);
+    opened_[node] = in.next();
+    for (unsigned line = 0; line < options_.lines; ++line) {
+      ModelLine& model = at(node, line);
+      const auto log = [&] {
+        const unsigned bits = in.next();
+        return ModelLog{(bits & 1U) != 0, (bits & 2U) != 0, (bits & 4U) != 0, unpack_node(bits >> 4), in.tenure()};
+      };
+      model.log = log();
+      if (model.ref.is_home()) model.entry.transfers = in.tenure();
+      if (owns(model.ref.state())) model.tenure = in.tenure();
+      model.was_fresh = model.fresh;
+      model.unsettled = false;
+      if (!options_.power) continue;
+      const unsigned bits = in.next();
+      model.unsettled = (bits & 1U) != 0;
+      model.was_fresh = (bits & 2U) != 0;
+      model.durable = model.unsettled ? log() : model.log;
+    }
+  }
+  for (unsigned line = 0; line < options_.lines && options_.power; ++line) tentative_[line] = unpack_node(in.next());
 }
 
 void World::encode_line(unsigned node, unsigned line, std::vector<std::uint8_t>& out) const {
@@ -114,10 +221,11 @@ void World::encode_line(unsigned node, unsigned line, std::vector<std::uint8_t>&
   put_queue(cold.locks, out);
   if (cold.trying != nullptr) out.push_back(static_cast<const ModelOp*>(cold.trying)->index);
   if (cold.away != nullptr) out.push_back(static_cast<const ModelOp*>(cold.away)->index);
-  if (cold.has_held) put_message(cold.held, out);
+  if (cold.has_held) put_message(cold.held, tenures_, out);
   if (!model.ref.is_home()) return;
+  if (options_.logged) out.push_back(std::uint8_t(cold.unanswered));
   out.push_back(std::uint8_t(cold.requests.size()));
-  for (const Message& message : cold.requests) put_message(message, out);
+  for (const Message& message : cold.requests) put_message(message, tenures_, out);
 }
 
 void World::decode_line(unsigned node, unsigned line, Cursor& in) {
@@ -166,6 +274,7 @@ void World::decode_line(unsigned node, unsigned line, Cursor& in) {
   model.cold.has_held = (parts & 1U) != 0;
   if (model.cold.has_held) model.cold.held = in.message();
   if (!model.ref.is_home()) return;
+  if (options_.logged) model.cold.unanswered = in.next();
   for (unsigned count = in.next(); count > 0; --count) model.cold.requests.push_back(in.message());
 }
 

@@ -9,6 +9,9 @@ std::string World::describe(const Step& step) const {
   switch (step.kind) {
     case StepKind::kDeliver: {
       const Packet& packet = channel(step.peer, step.node).front();
+      if (!is_line_kind(packet.message.kind)) {
+        return fmt::format("node {} -> node {}: {}", step.peer, step.node, wire::to_string(packet.message.kind));
+      }
       return fmt::format("node {} -> node {}: {} line {}", step.peer, step.node, to_string(packet.message),
                          packet.line);
     }
@@ -26,6 +29,10 @@ std::string World::describe(const Step& step) const {
       return fmt::format("node {} thread {}: takes back {} line {}", step.node, step.thread, to_string(step.op),
                          step.line);
     case StepKind::kEvict: return fmt::format("node {}: evict line {}", step.node, step.line);
+    case StepKind::kCrash: return fmt::format("node {} dies", step.node);
+    case StepKind::kLearn: return fmt::format("node {} notices that node {} is dead", step.node, step.peer);
+    case StepKind::kReturn: return fmt::format("node {} is back", step.node);
+    case StepKind::kSettle: return fmt::format("what node {} has logged is durable", step.node);
     case StepKind::kReadAhead: return fmt::format("node {}: read ahead line {}", step.node, step.line);
   }
   return {};
@@ -37,7 +44,8 @@ std::string World::summary() const {
     text += fmt::format("{}line {}:", line == 0 ? "" : "; ", line);
     for (unsigned node = 0; node < options_.nodes; ++node) {
       const ModelLine& model = at(node, line);
-      const std::string_view state = model.ref.is_home() ? to_string(model.entry.state) : to_string(model.ref.state());
+      std::string_view state = model.ref.is_home() ? to_string(model.entry.state) : to_string(model.ref.state());
+      if (!is_alive(node)) state = "dead";
       text += fmt::format(" {}{}", model.ref.is_home() ? "home " : "", state);
       std::uint32_t word = model.line.lock.load(std::memory_order_relaxed);
       if ((word & detail::kLockWriter) != 0) text += "[W]";

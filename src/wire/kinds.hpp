@@ -32,6 +32,8 @@ namespace atoll::wire {
   X(Transfer, "owner to home", "the line has gone to the requester")                         \
   X(OwnerRefused, "owner to home", "the line is locked; a try is refused")                   \
   X(OwnerData, "owner to requester", "the line stands in your slot; wait for the grant")     \
+  X(ReportShared, "sharer to home", "logged: to a home that is back: I have a copy")         \
+  X(ReportDirty, "owner to home", "logged: to a home that is back: I own the line")          \
   X(Allocate, "any to home", "memory of this size")                                          \
   X(AllocateReply, "home to any", "its address, or an error")                                \
   X(Free, "any to home", "this allocation is no longer used")                                \
@@ -42,7 +44,9 @@ namespace atoll::wire {
   X(ElementLock, "any to home", "this element's lock, or an end of that wish")               \
   X(ElementAnswer, "home to any", "the lock is yours, or why not")                           \
   X(Probe, "any to any", "do you hear me?")                                                  \
-  X(ProbeAnswer, "any to any", "yes")
+  X(ProbeAnswer, "any to any", "yes")                                                        \
+  X(ReportEnd, "any to any", "logged: that was all that I have of your lines")               \
+  X(Open, "home to any", "logged: everybody has reported; ask (again) for what you want")
 
 enum class Kind : std::uint8_t {
   kNone,
@@ -54,9 +58,19 @@ enum class Kind : std::uint8_t {
 inline constexpr std::uint8_t kKinds = std::uint8_t(Kind::kCount);
 static_assert(kKinds <= 40, "Stats::sent_by_kind has 40 counters");
 
-/// Kinds up to OwnerData concern lines and may carry runs of them; the rest concern the node.
+/// Kinds up to ReportDirty concern lines and may carry runs of them; the rest concern the node.
 [[nodiscard]] constexpr bool is_line_kind(Kind kind) noexcept {
-  return kind >= Kind::kGetShared && kind <= Kind::kOwnerData;
+  return kind >= Kind::kGetShared && kind <= Kind::kReportDirty;
+}
+
+/// Does `argument` hold the line's tenure? (0 where nothing is logged, and where no owner is meant.)
+[[nodiscard]] constexpr bool has_tenure(Kind kind) noexcept {
+  return kind == Kind::kData || kind == Kind::kGrant || kind == Kind::kPutDirty || kind == Kind::kWriteBack ||
+         kind == Kind::kTransfer || kind == Kind::kReportDirty;
+}
+/// Does the kind bring an owner's line back to its home?
+[[nodiscard]] constexpr bool is_return(Kind kind) noexcept {
+  return kind == Kind::kPutDirty || kind == Kind::kWriteBack || kind == Kind::kTransfer;
 }
 
 [[nodiscard]] std::string_view to_string(Kind kind) noexcept;

@@ -69,6 +69,8 @@ HomeIs home_of(Kind kind) noexcept {
     case Kind::kInvalidateRefused:
     case Kind::kWriteBack:
     case Kind::kTransfer:
+    case Kind::kReportShared:
+    case Kind::kReportDirty:
     case Kind::kOwnerRefused: return HomeIs::kReceiver;
     case Kind::kInvalidate:
     case Kind::kForwardShared:
@@ -91,6 +93,8 @@ HomeIs home_of(Kind kind) noexcept {
     case Kind::kElementAnswer:
     case Kind::kProbe:
     case Kind::kProbeAnswer:
+    case Kind::kReportEnd:
+    case Kind::kOpen:
     case Kind::kCount: break;
   }
   return HomeIs::kAnyone;
@@ -138,11 +142,19 @@ const char* find_fault_of_element(const Message& m, NodeId from, const Limits& l
   if (element.offset() >= limits.memory_bytes[element.node()]) return "an element beyond the home's memory";
   if (is_lock) {
     if (m.requester != from) return "a request for somebody else";
-    return (m.flags & kRelease) != 0 && m.flags != kRelease ? "a lock that is let go otherwise" : nullptr;
+    if ((m.flags & kRelease) != 0 && m.flags != kRelease) return "a lock that is let go otherwise";
+    return (m.flags & kReinstate) != 0 && (m.flags & kTry) != 0 ? "a lock that is held and tried" : nullptr;
   }
   if (m.slots[kElementAnswerAt] >= kElementAnswers) return "no such answer";
   const bool tells_of_death = m.slots[kElementAnswerAt] == kElementAbandoned;
   return tells_of_death && m.slots[kElementDeadAt] >= limits.nodes ? "the death of nobody" : nullptr;
+}
+
+/// The flags that messages of a kind may have.
+unsigned flags_of(Kind kind) noexcept {
+  if (is_line_kind(kind)) return kTry | kExclusive | kInUse | 0xf << kLargerShift;
+  const unsigned any = kTry | kExclusive | kRelease;
+  return kind == Kind::kElementLock ? any | kReinstate : any;
 }
 
 const char* find_fault(const Message& m, NodeId from, const Limits& limits) noexcept {
@@ -150,9 +162,11 @@ const char* find_fault(const Message& m, NodeId from, const Limits& limits) noex
   if (m.kind == Kind::kNone || m.kind >= Kind::kCount) return "no such kind";
   if (m.from != from) return "not from whom it says";
   if (m.requester >= limits.nodes) return "no such requester";
-  const unsigned may_have =
-      is_line_kind(m.kind) ? kTry | kExclusive | kInUse | 0xf << kLargerShift : kTry | kExclusive | kRelease;
-  if ((m.flags & ~may_have) != 0) return "unknown flags";
+  if ((m.flags & ~flags_of(m.kind)) != 0) return "unknown flags";
+  if (m.kind == Kind::kReportEnd || m.kind == Kind::kOpen) {
+    return m.flags != 0 || m.argument != 0 || m.requester != from ? "a word about nobody's lines, with more to it"
+                                                                  : nullptr;
+  }
   if (!is_line_kind(m.kind)) return find_fault_of_element(m, from, limits);
   if (m.count == 0 || m.count > kMaxRun) return "a run of no or too many lines";
   const GlobalAddress line(m.line);
@@ -178,6 +192,10 @@ const char* find_fault(const Message& m, NodeId from, const Limits& limits) noex
   const bool request = m.kind == Kind::kGetShared || m.kind == Kind::kGetExclusive || m.kind == Kind::kUpgrade ||
                        m.kind == Kind::kWriteHome || m.kind == Kind::kGetOperated || m.kind == Kind::kPutOperated;
   if (request && m.requester != from) return "a request for somebody else";
+  // What is fetched, and what is reported, is the sender's own.
+  const bool own =
+      m.kind == Kind::kReportShared || m.kind == Kind::kReportDirty || (is_return(m.kind) && (m.flags & kFetch) != 0);
+  if (own && m.requester != from) return "a return or report for somebody else";
   if (m.kind == Kind::kGetOperated && (m.argument == 0 || m.argument > kMaxOperator)) return "no such operator";
   if (m.kind == Kind::kGetOperated && (m.flags & kTry) != 0) return "operands are not tried";
   if (!has_slots(m.kind)) return find_fault_of_write(m, limits);
@@ -197,7 +215,7 @@ const char* find_fault(const Message& m, NodeId from, const Limits& limits) noex
 Verdict judge(const Message& message, NodeId from, const Limits& limits, const char** why) noexcept {
   *why = find_fault(message, from, limits);
   if (*why != nullptr) return Verdict::kMalformed;
-  return message.epoch == limits.epoch || ATOLL_FAULT(epoch_not_checked) ? Verdict::kGood : Verdict::kStale;
+  return message.epoch == limits.epochs[from] || ATOLL_FAULT(epoch_not_checked) ? Verdict::kGood : Verdict::kStale;
 }
 
 bool continues(const Message& open, const Message& next, std::uint32_t line_bytes) noexcept {

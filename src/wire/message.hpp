@@ -12,7 +12,7 @@
 
 namespace atoll::wire {
 
-inline constexpr std::uint8_t kVersion = 5;
+inline constexpr std::uint8_t kVersion = 6;
 inline constexpr std::uint8_t kMaxRun = 8;          // lines that one message may name
 inline constexpr std::uint64_t kMaxOperator = 255;  // GetOperated's argument: which operator, from 1 on
 
@@ -21,13 +21,16 @@ enum Flags : std::uint8_t {
   kGuarded = 1,    // WriteHome: only if a word is as expected (GuardedWrite); Written: it was not
   kExclusive = 2,  // Data: the permission is to write (what was asked for, said again for readers of traces)
   kInUse = 4,      // Written: threads of the home have used the line since the last write from elsewhere
+  kFetch = 4,  // PutDirty, WriteBack, Transfer: the line stands in the sender's slot, which stays as it is until PutAck
+  kReinstate = 4,  // ElementLock: logged: the sender has held the lock since before the home died
   kRelease = 8,    // ElementLock: the lock is given back, or not waited for any more
   // The upper half is a number: the lines are 2^n times as large as those of the heap.
 };
 inline constexpr unsigned kLargerShift = 4;
 
 /// ElementLock has the element's address in `line` and the ticket in `argument`, and kTry and kExclusive say what is
-/// wanted. ElementAnswer has the same of both, and in `slots` the answer and whose death it tells of, if it does.
+/// wanted (kReinstate and kExclusive: what is held). ElementAnswer has the same of both, and in `slots` the answer and
+/// whose death it tells of, if it does.
 inline constexpr std::uint32_t kElementAnswers = 4, kElementAbandoned = 2;
 inline constexpr std::size_t kElementAnswerAt = 0, kElementDeadAt = 1;
 
@@ -97,7 +100,7 @@ static_assert(sizeof(Message::slots) == SmallWrite::kMaxBytes && sizeof(GuardedW
 struct Limits {
   NodeId nodes = 0;
   NodeId self = 0;
-  std::uint32_t epoch = 0;
+  const std::uint32_t* epochs = nullptr;        // per node: of messages between it and this one
   std::uint32_t line_bytes = 0;                 // of a line of the heap
   const std::uint32_t* cache_slots = nullptr;   // per node
   const std::uint64_t* memory_bytes = nullptr;  // per node

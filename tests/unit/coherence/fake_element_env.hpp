@@ -15,6 +15,7 @@ namespace atoll::coherence {
 class FakeElementEnv final : public ElementEnv {
  public:
   std::vector<std::string> did, faults, breaks;
+  bool logged = false;
 
   void answer(const Party& to, GlobalAddress, ElementAnswer answer, NodeId dead) override {
     switch (answer) {
@@ -24,6 +25,7 @@ class FakeElementEnv final : public ElementEnv {
       case ElementAnswer::kExcess: return note(to, "too many");
     }
   }
+  [[nodiscard]] bool returns() const noexcept override { return logged; }
   void fault(const Party&, GlobalAddress, const char* why) override { faults.emplace_back(why); }
   void broken(GlobalAddress, const char* what) override { breaks.emplace_back(what); }
 
@@ -60,6 +62,12 @@ class ElementTest : public ::testing::Test {
   }
   std::vector<std::string> died(NodeId node) {
     return after([&] { locks.node_died(node); });
+  }
+  std::vector<std::string> returned(NodeId node) {
+    return after([&] { locks.node_returned(node); });
+  }
+  std::vector<std::string> reinstate(const Party& who, bool exclusive) {
+    return after([&] { locks.reinstate(who, element, exclusive); });
   }
   ElementState state() const {
     const auto found = locks.book().elements.find(element.bits());

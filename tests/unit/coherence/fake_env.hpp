@@ -35,6 +35,9 @@ class FakeEnv final : public Env {
   std::vector<std::string> faults;
   std::vector<std::string> breaks;
   bool slots_left = true;
+  bool logged = false;
+  bool settled = true;
+  std::uint64_t own_tenure = 0;
 
   NodeId self() const noexcept override { return self_; }
   NodeId nodes() const noexcept override { return nodes_; }
@@ -72,6 +75,13 @@ class FakeEnv final : public Env {
   void merge(const LineRef&, const Message& message) override {
     did.push_back(fmt::format("merge from {} slot {}", message.from, message.slot));
   }
+  bool is_logged() const noexcept override { return logged; }
+  std::uint64_t& tenure(const LineRef&) override { return own_tenure; }
+  void take_home(const LineRef&, const Message& message) override {
+    did.push_back(fmt::format("take from {} slot {}", message.from, message.slot));
+  }
+  void send_settled(const LineRef&, NodeId to, const Message& message) override { note(message, to, " when durable"); }
+  bool is_settled(const LineRef&) override { return settled; }
   void complete(const LineRef&, Op& op, Errc result) override { static_cast<TestOp&>(op).result = result; }
   void fault(const LineRef&, const Message&, const char* why) override { faults.emplace_back(why); }
   void broken(const LineRef&, const char* what) override { breaks.emplace_back(what); }
@@ -80,7 +90,9 @@ class FakeEnv final : public Env {
 
  private:
   void note(const Message& message, NodeId to, const std::string& data) {
-    did.push_back(fmt::format("{}{} to {}{}", wire::to_string(message.kind), message.is_try ? " (try)" : "", to, data));
+    const std::string tenure = message.tenure == 0 ? "" : fmt::format(" of {}", message.tenure);
+    did.push_back(
+        fmt::format("{}{}{} to {}{}", wire::to_string(message.kind), message.is_try ? " (try)" : "", tenure, to, data));
   }
 
   NodeId self_;
@@ -107,12 +119,13 @@ class LineTest : public ::testing::Test {
     NodeId requester = kNoNode;  // the sender when not given
     std::uint32_t slot = 3;
     std::uint8_t operation = 0;
+    std::uint64_t tenure = 0;
   };
   void receive(Kind kind, NodeId from) { receive(kind, from, With{}); }
   void receive(Kind kind, NodeId from, const With& with) {
     env.did.clear();
     const NodeId requester = with.requester == kNoNode ? from : with.requester;
-    protocol.receive(ref, {kind, with.is_try, from, requester, with.slot, with.operation});
+    protocol.receive(ref, {kind, with.is_try, from, requester, with.slot, with.operation, with.tenure});
   }
   void submit(TestOp& op) {
     env.did.clear();
@@ -175,6 +188,37 @@ class CacheTest : public LineTest {
 
   TestOp read{OpKind::kRead};
   TestOp write{OpKind::kWrite};
+};
+
+/// The same two where what is written is logged.
+class LoggedHomeTest : public HomeTest {
+ protected:
+  LoggedHomeTest() { env.logged = true; }
+  void died(NodeId node) {
+    env.did.clear();
+    protocol.peer_died(ref, node);
+  }
+  void owner_back(NodeId node) {
+    env.did.clear();
+    protocol.owner_back(ref, node);
+  }
+};
+class LoggedCacheTest : public CacheTest {
+ protected:
+  LoggedCacheTest() { env.logged = true; }
+  void become_dirty_in(std::uint64_t tenure) {
+    ask_exclusive();
+    receive(Kind::kData, 0, {.tenure = tenure});
+    EXPECT_EQ(state(), CacheState::kDirty);
+  }
+  void home_back() {
+    env.did.clear();
+    protocol.home_back(ref);
+  }
+  void home_open() {
+    env.did.clear();
+    protocol.home_open(ref);
+  }
 };
 
 using ::testing::ElementsAre;

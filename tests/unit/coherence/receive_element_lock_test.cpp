@@ -193,5 +193,163 @@ TEST_F(ReceiveElementLock, AfterADeathThatConcernsNobodyExpectNothing) {
   EXPECT_EQ(state(), ElementState::kWriting);
 }
 
+// ---- a node dies, and will be back ----
+
+class ReceiveElementLockLogged : public ElementTest {
+ protected:
+  void SetUp() override { env.logged = true; }
+};
+
+TEST_F(ReceiveElementLockLogged, AfterTheWriterDiedExpectAllWaitUntilItsReturn) {
+  write({1, 1});
+  read({2, 1});
+  EXPECT_THAT(died(1), IsEmpty());
+  EXPECT_EQ(state(), ElementState::kAwayQueued);
+  EXPECT_THAT(read({3, 1}), IsEmpty());
+  EXPECT_THAT(write({2, 2}), IsEmpty());
+  EXPECT_THAT(returned(2), IsEmpty());
+  EXPECT_THAT(returned(1), ElementsAre("2.1 granted", "3.1 granted"));
+  EXPECT_EQ(state(), ElementState::kReadingQueued);
+}
+
+TEST_F(ReceiveElementLockLogged, AfterTheWriterDiedAndNobodyWaitedExpectFreeAtItsReturn) {
+  write({1, 1});
+  died(1);
+  EXPECT_EQ(state(), ElementState::kAway);
+  EXPECT_THAT(died(1), IsEmpty());  // its successor
+  EXPECT_THAT(returned(1), IsEmpty());
+  EXPECT_TRUE(nothing_is_left());
+  EXPECT_THAT(write({1, 1}), ElementsAre("1.1 granted"));  // tickets of the successor begin anew
+}
+
+TEST_F(ReceiveElementLockLogged, ThatTriesWhileTheWriterIsAwayExpectRefused) {
+  write({1, 1});
+  died(1);
+  EXPECT_THAT(try_read({2, 1}), ElementsAre("2.1 refused"));
+  EXPECT_THAT(try_write({2, 1}), ElementsAre("2.1 refused"));
+  write({2, 2});
+  EXPECT_THAT(try_read({3, 1}), ElementsAre("3.1 refused"));
+  EXPECT_THAT(returned(1), ElementsAre("2.2 granted"));
+}
+
+TEST_F(ReceiveElementLockLogged, ThatWithdrawsWhileTheWriterIsAwayExpectTheOthersServed) {
+  write({1, 1});
+  died(1);
+  write({2, 1});
+  write({3, 1});
+  write({2, 2});
+  EXPECT_THAT(release({2, 1}), IsEmpty());
+  EXPECT_THAT(died(2), IsEmpty());  // with its second request
+  EXPECT_THAT(returned(1), ElementsAre("3.1 granted"));
+  EXPECT_EQ(state(), ElementState::kWriting);
+}
+
+TEST_F(ReceiveElementLockLogged, OfTooManyWhileTheWriterIsAwayExpectAnError) {
+  write({1, 1});
+  died(1);
+  for (std::uint64_t ticket = 0; ticket < kMost; ++ticket) EXPECT_THAT(read({2, ticket}), IsEmpty());
+  EXPECT_THAT(read({2, 99}), ElementsAre("2.99 too many"));
+  for (std::uint64_t ticket = 0; ticket < kMost; ++ticket) release({2, ticket});
+  for (std::uint64_t ticket = 0; ticket < kMost; ++ticket) locks.request({2, ticket}, neighbour, false, false);
+  EXPECT_EQ(state(), ElementState::kAway);
+  EXPECT_THAT(try_read({2, 99}), ElementsAre("2.99 too many"));
+}
+
+TEST_F(ReceiveElementLockLogged, AfterAReaderDiedExpectItsLockGone) {
+  read({1, 1});
+  write({2, 1});
+  EXPECT_THAT(died(1), ElementsAre("2.1 granted"));
+  EXPECT_THAT(returned(1), IsEmpty());
+  EXPECT_EQ(state(), ElementState::kWriting);
+}
+
+// ---- this home died, and is back ----
+
+class ReceiveReinstate : public ReceiveElementLockLogged {
+ protected:
+  void SetUp() override {
+    env.logged = true;
+    locks.close();
+  }
+};
+
+TEST_F(ReceiveReinstate, OfReadersExpectAWriterToWaitForThem) {
+  EXPECT_THAT(reinstate({1, 7}, false), IsEmpty());  // they know that they hold it
+  EXPECT_THAT(reinstate({2, 7}, false), IsEmpty());
+  EXPECT_EQ(state(), ElementState::kReading);
+  locks.open();
+  EXPECT_THAT(write({3, 1}), IsEmpty());
+  EXPECT_THAT(read({1, 8}), IsEmpty());
+  EXPECT_THAT(release({1, 7}), IsEmpty());
+  EXPECT_THAT(release({2, 7}), ElementsAre("3.1 granted"));
+  EXPECT_THAT(env.faults, IsEmpty());
+}
+
+TEST_F(ReceiveReinstate, OfAWriterExpectItAlone) {
+  reinstate({1, 7}, true);
+  locks.open();
+  EXPECT_EQ(state(), ElementState::kWriting);
+  EXPECT_THAT(try_read({2, 1}), ElementsAre("2.1 refused"));
+  EXPECT_THAT(read({2, 2}), IsEmpty());
+  EXPECT_THAT(release({1, 7}), ElementsAre("2.2 granted"));
+}
+
+TEST_F(ReceiveReinstate, ThatIsLetGoBeforeTheHomeIsOpenExpectNothingLeft) {
+  reinstate({1, 7}, true);
+  EXPECT_THAT(release({1, 7}), IsEmpty());
+  locks.open();
+  EXPECT_TRUE(nothing_is_left());
+}
+
+TEST_F(ReceiveReinstate, OfOneThatDiesBeforeTheHomeIsOpenExpectItAwaited) {
+  reinstate({1, 7}, true);
+  died(1);
+  EXPECT_EQ(state(), ElementState::kAway);
+  locks.open();
+  EXPECT_THAT(write({2, 1}), IsEmpty());
+  EXPECT_THAT(returned(1), ElementsAre("2.1 granted"));
+}
+
+TEST_F(ReceiveReinstate, OfTwoOfWhichOneWritesExpectFaultOfTheSecond) {
+  reinstate({1, 7}, true);
+  reinstate({2, 7}, true);
+  EXPECT_THAT(env.faults, SizeIs(1));
+  reinstate({2, 7}, false);
+  EXPECT_THAT(env.faults, SizeIs(2));
+  EXPECT_EQ(state(), ElementState::kWriting);
+  died(1);
+  reinstate({2, 7}, false);
+  EXPECT_THAT(env.faults, SizeIs(3));
+  EXPECT_THAT(locks.book().requests, IsEmpty());
+  locks.reinstate({2, 7}, neighbour, false);
+  locks.reinstate({3, 7}, neighbour, true);
+  EXPECT_THAT(env.faults, SizeIs(4));
+  EXPECT_THAT(locks.book().requests, SizeIs(1));
+}
+
+TEST_F(ReceiveReinstate, OfATicketInUseOrTooManyExpectFault) {
+  reinstate({1, 7}, false);
+  reinstate({1, 7}, false);
+  EXPECT_THAT(env.faults, SizeIs(1));
+  for (std::uint64_t ticket = 8; ticket < 7 + kMost; ++ticket) reinstate({1, ticket}, false);
+  EXPECT_THAT(env.faults, SizeIs(1));
+  reinstate({1, 99}, false);
+  EXPECT_THAT(env.faults, SizeIs(2));
+}
+
+TEST_F(ReceiveReinstate, AtAnOpenHomeExpectFault) {
+  locks.open();
+  reinstate({1, 7}, false);
+  EXPECT_THAT(env.faults, SizeIs(1));
+  EXPECT_TRUE(nothing_is_left());
+}
+
+TEST_F(ReceiveReinstate, AndARequestBeforeTheHomeIsOpenExpectFault) {
+  EXPECT_THAT(write({1, 7}), IsEmpty());
+  EXPECT_THAT(try_read({1, 8}), IsEmpty());
+  EXPECT_THAT(env.faults, SizeIs(2));
+  EXPECT_THAT(locks.book().requests, IsEmpty());
+}
+
 }  // namespace
 }  // namespace atoll::coherence

@@ -4,16 +4,17 @@
 namespace atoll::coherence {
 namespace {
 
-constexpr Kind kForHomes[] = {Kind::kGetShared,    Kind::kGetExclusive,      Kind::kUpgrade,   Kind::kPutShared,
-                              Kind::kPutDirty,     Kind::kInvalidateAck,     Kind::kWriteBack, Kind::kTransfer,
-                              Kind::kOwnerRefused, Kind::kInvalidateRefused, Kind::kWriteHome, Kind::kGetOperated,
-                              Kind::kPutOperated};
+constexpr Kind kForHomes[] = {Kind::kGetShared,    Kind::kGetExclusive,      Kind::kUpgrade,    Kind::kPutShared,
+                              Kind::kPutDirty,     Kind::kInvalidateAck,     Kind::kWriteBack,  Kind::kTransfer,
+                              Kind::kOwnerRefused, Kind::kInvalidateRefused, Kind::kWriteHome,  Kind::kGetOperated,
+                              Kind::kPutOperated,  Kind::kReportShared,      Kind::kReportDirty};
 constexpr Kind kForCaches[] = {Kind::kInvalidate, Kind::kForwardShared, Kind::kForwardExclusive,
                                Kind::kData,       Kind::kGrant,         Kind::kRefused,
                                Kind::kPutAck,     Kind::kOwnerData,     Kind::kWritten};
 constexpr Kind kForNeither[] = {Kind::kNone,      Kind::kAllocate,      Kind::kAllocateReply,  Kind::kFree,
                                 Kind::kFreeReply, Kind::kBarrierArrive, Kind::kBarrierRelease, Kind::kLeaving,
-                                Kind::kProbe,     Kind::kProbeAnswer,   Kind::kCount};
+                                Kind::kProbe,     Kind::kProbeAnswer,   Kind::kReportEnd,      Kind::kOpen,
+                                Kind::kCount};
 
 class HomeHears : public HomeTest {};
 class CacheHears : public CacheTest {};

@@ -11,8 +11,7 @@
 namespace atoll::explorer {
 namespace {
 
-TEST(World, EveryStateOfARandomWalkIsTheSameAfterBytesAndBack) {
-  const WorldOptions options{.nodes = 3, .lines = 2, .threads = 2, .ops = kOpsAll | kOpsCancel | kOpsAhead};
+void expect_same_after_bytes_and_back(const WorldOptions& options) {
   World world(options);
   World twin(options);
   std::mt19937 random(7);
@@ -32,12 +31,28 @@ TEST(World, EveryStateOfARandomWalkIsTheSameAfterBytesAndBack) {
   }
 }
 
+TEST(World, EveryStateOfARandomWalkIsTheSameAfterBytesAndBack) {
+  expect_same_after_bytes_and_back({.nodes = 3, .lines = 2, .threads = 2, .ops = kOpsAll | kOpsCancel | kOpsAhead});
+}
+TEST(World, SoIsEveryStateWithDeathsAndLogs) {
+  for (const bool power : {false, true}) {
+    expect_same_after_bytes_and_back({.nodes = 3,
+                                      .lines = 2,
+                                      .threads = 2,
+                                      .ops = kOpsAll | kOpsCancel | kOpsAhead,
+                                      .logged = true,
+                                      .crashes = 15,
+                                      .late_acks = true,
+                                      .power = power});
+  }
+}
+
 TEST(World, AStepIsTheSameAfterPacking) {
   World world({.nodes = 3, .lines = 2, .threads = 2});
   std::vector<Step> steps;
   world.enumerate(steps);
   for (const Step& step : steps) EXPECT_EQ(Step::unpack(step.pack()).pack(), step.pack());
-  const Step step{StepKind::kCancel, 3, 2, 1, 1, coherence::OpKind::kTryWriteLock};
+  const Step step{StepKind::kSettle, 3, 2, 1, 1, coherence::OpKind::kTryWriteLock};
   const Step copy = Step::unpack(step.pack());
   EXPECT_EQ(copy.kind, step.kind);
   EXPECT_EQ(copy.node, step.node);

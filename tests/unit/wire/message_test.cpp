@@ -22,7 +22,8 @@ constexpr std::uint32_t kEpoch = 7;
 constexpr std::uint32_t kLine = 512;
 constexpr std::array<std::uint32_t, 3> kSlots = {200, 150, 100};
 constexpr std::array<std::uint64_t, 3> kMemory = {1 << 20, 2 << 20, 3 << 20};
-constexpr Limits kLimits{3, kSelf, kEpoch, kLine, kSlots.data(), kMemory.data()};
+constexpr std::array<std::uint32_t, 3> kEpochs = {kEpoch, kEpoch, kEpoch};
+constexpr Limits kLimits{3, kSelf, kEpochs.data(), kLine, kSlots.data(), kMemory.data()};
 
 /// A request of node 2 for two lines of node 1.
 Message good() {
@@ -74,6 +75,10 @@ TEST(Judge, OfLocksOfElements) {
   };
   EXPECT_EQ(of_lock([](Message& m) { m.flags = kRelease; }), "");
   EXPECT_THAT(of_lock([](Message& m) { m.flags = kRelease | kTry; }), HasSubstr("let go"));
+  EXPECT_EQ(of_lock([](Message& m) { m.flags = kReinstate; }), "");
+  EXPECT_EQ(of_lock([](Message& m) { m.flags = kReinstate | kExclusive; }), "");
+  EXPECT_THAT(of_lock([](Message& m) { m.flags = kReinstate | kTry; }), HasSubstr("held and tried"));
+  EXPECT_THAT(of_lock([](Message& m) { m.flags = kReinstate | kRelease; }), HasSubstr("let go"));
   EXPECT_THAT(of_lock([](Message& m) { m.requester = 0; }), HasSubstr("somebody else"));
   EXPECT_THAT(of_lock([](Message& m) { m.line = GlobalAddress::make(kFrom, 8).bits(); }), HasSubstr("elsewhere"));
   EXPECT_THAT(of_lock([](Message& m) { m.line = GlobalAddress::make(9, 8).bits(); }), HasSubstr("elsewhere"));
@@ -88,6 +93,9 @@ TEST(Judge, OfLocksOfElements) {
   EXPECT_EQ(fault_of(answer), "");
   answer.slots = {kElementAbandoned, 3};
   EXPECT_THAT(fault_of(answer), HasSubstr("nobody"));
+  answer.flags = kReinstate;
+  EXPECT_THAT(fault_of(answer), HasSubstr("unknown flags"));
+  answer.flags = 0;
   answer.slots = {kElementAnswers, 0};
   EXPECT_THAT(fault_of(answer), HasSubstr("no such answer"));
   answer.slots = {0, 0};
@@ -188,6 +196,66 @@ TEST(Judge, OperatorsAndTheirOperands) {
                 m.requester = kSelf;
               }),
               HasSubstr("somebody else"));
+}
+
+TEST(Judge, ReportsAndWhatTheHomeFetches) {
+  const auto sent = [](Kind kind, std::uint8_t flags, NodeId requester, std::uint32_t slot) {
+    return changed([&](Message& m) {
+      m.kind = kind;
+      m.flags = flags;
+      m.requester = requester;
+      m.argument = 17;
+      m.slots = {slot, slot};
+    });
+  };
+  for (const Kind kind : {Kind::kReportShared, Kind::kReportDirty}) {
+    EXPECT_EQ(sent(kind, 0, kFrom, 3), "");
+    EXPECT_THAT(sent(kind, 0, kSelf, 3), HasSubstr("somebody else"));
+    EXPECT_THAT(sent(kind, 0, kFrom, kSlots[kFrom]), HasSubstr("slot"));
+    EXPECT_THAT(changed([&](Message& m) {
+                  m.kind = kind;
+                  m.line = GlobalAddress::make(0, 4096).bits();
+                }),
+                HasSubstr("not the home"));
+  }
+  for (const Kind kind : {Kind::kPutDirty, Kind::kWriteBack, Kind::kTransfer}) {
+    EXPECT_EQ(sent(kind, kFetch, kFrom, 3), "");
+    EXPECT_EQ(sent(kind, 0, kSelf, 3), "");
+    EXPECT_THAT(sent(kind, kFetch, kSelf, 3), HasSubstr("somebody else"));
+    EXPECT_THAT(sent(kind, kFetch, kFrom, kSlots[kFrom]), HasSubstr("slot"));
+  }
+  for (const Kind kind : {Kind::kReportEnd, Kind::kOpen}) {
+    EXPECT_EQ(changed([&](Message& m) { m.kind = kind; }), "");
+    EXPECT_THAT(sent(kind, 0, kFrom, 3), HasSubstr("more to it"));
+    EXPECT_THAT(changed([&](Message& m) {
+                  m.kind = kind;
+                  m.requester = kSelf;
+                }),
+                HasSubstr("more to it"));
+  }
+}
+
+TEST(Continues, LinesOfOneTenureOnly) {
+  Message open;
+  open.kind = Kind::kPutDirty;
+  open.flags = kFetch;
+  open.count = 1;
+  open.argument = 5;
+  Message next = open;
+  next.line = open.line + kLine;
+  EXPECT_TRUE(continues(open, next, kLine));
+  next.argument = 6;
+  EXPECT_FALSE(continues(open, next, kLine));
+}
+
+TEST(Kinds, ThatNameATenure) {
+  for (const Kind kind :
+       {Kind::kData, Kind::kGrant, Kind::kPutDirty, Kind::kWriteBack, Kind::kTransfer, Kind::kReportDirty}) {
+    EXPECT_TRUE(has_tenure(kind)) << to_string(kind);
+  }
+  for (const Kind kind : {Kind::kGetExclusive, Kind::kPutAck, Kind::kReportShared, Kind::kOwnerData, Kind::kOpen}) {
+    EXPECT_FALSE(has_tenure(kind)) << to_string(kind);
+  }
 }
 
 TEST(Judge, SmallWritesAndTheirAnswers) {
