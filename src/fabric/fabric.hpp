@@ -23,6 +23,15 @@ struct Upcalls {
   std::function<void(NodeId peer, const char* why)> on_broken;
 };
 
+/// Are the lines that the message names in its sender's cache slots, for the receiver to fetch (`read_slot`)?
+[[nodiscard]] constexpr bool brings_lines(const wire::Message& message) noexcept {
+  using wire::Kind;
+  if (message.kind == Kind::kPutOperated) return true;
+  const bool returns =
+      message.kind == Kind::kPutDirty || message.kind == Kind::kWriteBack || message.kind == Kind::kTransfer;
+  return returns && (message.flags & wire::kFetch) != 0;
+}
+
 /// Thread-safety: send, write_*, flush and poll are called under the node's engine lock; wake_self from any thread;
 /// wait from the service thread alone. Invariants:
 ///   1. Messages of one sender reach one receiver in the order sent, each once.
@@ -40,8 +49,9 @@ class Fabric {
   /// A hint: write_slot with these arguments comes next.
   virtual void prefetch_slot(NodeId to, std::uint32_t slot, std::uint32_t bytes) noexcept = 0;
   virtual void write_home(NodeId to, std::uint64_t offset, std::span<const std::byte> line) = 0;
-  /// What stands in a peer's cache slot, as it was when the peer sent the message that was polled last. Null when the
-  /// peer did not send so much. REQUIRES: the peer leaves the slot as it is until it is answered.
+  /// What stands in a peer's cache slot that it has sent a message about that brings its lines (`brings_lines`), as it
+  /// was when the peer sent it. Null when the peer did not send so much. Stands until the next flush. REQUIRES: the
+  /// message was polled; the peer leaves the slot as it is until it is answered.
   [[nodiscard]] virtual const std::byte* read_slot(NodeId from, std::uint32_t slot, std::uint32_t bytes) = 0;
   /// Makes everything sent so far visible to its receivers and wakes those who sleep.
   virtual void flush() = 0;
@@ -57,7 +67,8 @@ class Fabric {
   /// Sleeps until a peer sends, wake_self is called, or the time is over.
   virtual void wait(std::uint32_t timeout_ms) noexcept = 0;
   virtual void wake_self() noexcept = 0;
-  /// A peer is gone: drop what waits for it and send it nothing more.
+  /// A peer is gone: drop what waits for it and what came of it, and send it nothing more. (How it comes back: each
+  /// fabric's `readmit`, which runtime::Transport calls.)
   virtual void forget(NodeId peer) noexcept = 0;
 };
 

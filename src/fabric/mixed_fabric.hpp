@@ -43,6 +43,18 @@ class MixedFabric final : public Fabric {
   void wait(std::uint32_t timeout_ms) noexcept override;
   void wake_self() noexcept override { ofi_->wake_self(); }
   void forget(NodeId peer) noexcept override { way(peer).forget(peer); }
+  /// As those of the two ways. A peer may come back on this host and have been on another before, or the other way
+  /// round.
+  void readmit(NodeId peer, const ShmParts& parts) noexcept {
+    forget(peer);
+    near_[peer] = true;
+    shm_->readmit(peer, parts);
+  }
+  void readmit(NodeId peer, const Introduced& introduced) noexcept {
+    forget(peer);
+    near_[peer] = false;
+    ofi_->readmit(peer, introduced);
+  }
 
  private:
   static constexpr std::uint32_t kNearInRow = 32;  // messages of this host before the others get a turn

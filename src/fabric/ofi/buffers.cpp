@@ -62,6 +62,7 @@ TxBuffer* TxPool::take(NodeId peer) noexcept {
   free_ = buffer.next;
   buffer.next = nullptr;
   buffer.peer = peer;
+  buffer.of_last_life = false;
   return &buffer;
 }
 

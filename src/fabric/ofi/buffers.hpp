@@ -28,8 +28,9 @@ struct TxBuffer : Tracked {
   void* descriptor = nullptr;
   std::uint32_t room = 0;
   NodeId peer = 0;
-  bool in_flight = false;    // the provider has it
-  TxBuffer* next = nullptr;  // of the same peer, issued after this one; or the next that is free
+  bool in_flight = false;     // the provider has it
+  bool of_last_life = false;  // sent to a process of the peer that is gone, since when the peer has come back
+  TxBuffer* next = nullptr;   // of the same peer, issued after this one; or the next that is free
 };
 
 /// Waits for a frame, or holds one.

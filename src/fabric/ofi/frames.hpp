@@ -9,7 +9,7 @@ namespace atoll::fabric {
 
 inline constexpr std::uint32_t kFrameBytes = 4096;  // at most; a whole number of messages
 inline constexpr std::uint32_t kMaxFrame = kFrameBytes / sizeof(wire::Message);
-inline constexpr std::uint32_t kOperandBytes =
+inline constexpr std::uint32_t kLineFrameBytes =
     kFrameBytes - sizeof(wire::Message);                  // behind the message that says whose
 inline constexpr std::uint64_t kHello = UINT64_MAX;       // the argument of a message of no kind that is a greeting
 inline constexpr std::uint64_t kCredit = UINT64_MAX - 1;  // of one that says how many frames were taken (`line`)
@@ -21,6 +21,13 @@ inline constexpr std::uint64_t kCredit = UINT64_MAX - 1;  // of one that says ho
   return std::uint32_t(share < 4 ? 4 : share > 32 ? 32 : share);
 }
 inline constexpr std::uint32_t kCreditsUnderWay = 4;  // frames with credits come on top of the window
+
+/// The number of the first frame from one node to another: of the cookies that each has told the other. A node that
+/// comes back has a new one, so that what is left of its last life has other numbers, to it and from it.
+[[nodiscard]] constexpr std::uint32_t first_number(std::uint32_t senders_cookie,
+                                                   std::uint32_t receivers_cookie) noexcept {
+  return receivers_cookie + senders_cookie * 0x9e3779b1u;
+}
 
 /// The 32 bits that come with a line: which slot, and in the rest who sends it.
 inline constexpr unsigned kNoticeSlotBits = 22;

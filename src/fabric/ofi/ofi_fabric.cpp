@@ -1,4 +1,4 @@
-// Meeting, and what goes out.
+// What goes out.
 #include "fabric/ofi/ofi_fabric.hpp"
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/racy_copy.hpp"
 #include "fabric/ofi/frames.hpp"
@@ -57,17 +58,8 @@ OfiFabric::OfiFabric(Endpoint& endpoint, const OfiSetup& setup, Upcalls upcalls,
       peers_(setup.peers.size()) {
   if (!wake_.valid()) throw Error(fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
   touched_.reserve(peers_.size());
-  const std::size_t own_name_bytes = endpoint_.name().size();
   for (NodeId node = 0; node < peers_.size(); ++node) {
-    if (!setup.peers[node] || node == self_) continue;
-    Peer& peer = peers_[node];
-    peer.address = *setup.peers[node];
-    if (peer.address.name.size() != own_name_bytes) {
-      throw Error(
-          fmt::format("node {} has an address of another kind than this one; give both one of the same family", node));
-    }
-    peer.handle = endpoint_.insert_peer(peer.address.name);
-    peer.present = true;
+    if (setup.peers[node] && node != self_) present(node, introduce(node, *setup.peers[node]));
   }
   for (std::uint32_t i = 0; i < receives_; ++i) {
     rx_[i].data = rx_pages_.data() + std::size_t(i) * kFrameBytes;
@@ -86,40 +78,6 @@ OfiFabric::~OfiFabric() {
     std::this_thread::yield();
   }
   endpoint_.stop();
-}
-
-void OfiFabric::meet(Clock::time_point deadline, const std::function<bool(NodeId)>& is_dead) {
-  Message hello;
-  hello.from = self_;
-  hello.argument = kHello;
-  for (NodeId node = 0; node < peers_.size(); ++node) {
-    if (peers_[node].present) stage(node, hello);
-  }
-  const auto missing = [&] {
-    for (NodeId node = 0; node < peers_.size(); ++node) {
-      const Peer& peer = peers_[node];
-      // Its hello is here and ours is out: nobody need wait for the other.
-      if (peer.present && (!peer.met || !peer.queue.empty()) && !is_dead(node)) return node;
-    }
-    return kNoNode;
-  };
-  const auto give_up = [&](NodeId node, const std::string& why) {
-    throw Error(
-        fmt::format("node {} cannot be reached over {}: {}. Does a firewall stand in the way, or has it given an "
-                    "address that is not reachable from here?",
-                    node, endpoint_.describe(), why),
-        Errc::kDeadline);
-  };
-  flush_out();
-  while (missing() != kNoNode) {
-    // The node is not ready yet to be told of it; one whose death it knows is no reason to give up.
-    for (const auto& [node, error] : broken_) {
-      if (!is_dead(node)) give_up(node, ofi_library().strerror(error));
-    }
-    if (Clock::now() > deadline) give_up(missing(), "no word of it came in time");
-    if (!read_queue()) wait(10);
-    flush_out();
-  }
 }
 
 // ---- out ----
@@ -171,7 +129,7 @@ void OfiFabric::send(NodeId to, const Message& message) {
     }
     issue_line(peer);
   }
-  if (message.kind == Kind::kPutOperated) send_operands(to, message);
+  if (brings_lines(message)) send_lines(to, message);
   stage(to, message);
 }
 
@@ -296,24 +254,29 @@ void OfiFabric::write_home(NodeId to, std::uint64_t offset, std::span<const std:
   write(to, peers_[to].address.memory_at + offset, line);
 }
 
-/// A home takes operands out of the sender's slot. It cannot reach it here, so they go before the message.
-void OfiFabric::send_operands(NodeId to, const Message& message) {
+/// A home takes operands, or a line that is returned, out of the sender's slot. It cannot reach it here, so they go
+/// before the message. What is staged goes before them, but for a message that this one joins: the lines of a run go
+/// one after the other, and then the message that brings them all.
+void OfiFabric::send_lines(NodeId to, const Message& message) {
   Peer& peer = peers_[to];
-  issue_staged(peer, to);
+  const bool joins = peer.staged_count > 0 && wire::continues(open_message(peer), message, line_bytes_);
+  if (!joins) issue_staged(peer, to);
   const std::uint32_t bytes = line_bytes_ << wire::larger(message);
-  const std::byte* const from = cache_ + std::uint64_t(message.slots[0]) * line_bytes_;
-  for (std::uint32_t at = 0; at < bytes; at += kOperandBytes) {
-    Message header;
-    header.from = self_;
-    header.line = at;
-    header.argument = bytes;
-    header.slots[0] = message.slots[0];
-    const std::uint32_t part = std::min(bytes - at, kOperandBytes);
-    TxBuffer* const buffer = take_buffer(to, small_);
-    if (buffer == nullptr) return;
-    std::memcpy(buffer->data, &header, sizeof(header));
-    base::racy_copy(buffer->data + sizeof(header), from + at, part);
-    issue(peer, {What::kFrame, buffer, std::uint32_t(sizeof(header)) + part, 0, 0, {}});
+  for (std::uint8_t i = 0; i < message.count; ++i) {
+    const std::byte* const from = cache_ + std::uint64_t(message.slots[i]) * line_bytes_;
+    for (std::uint32_t at = 0; at < bytes; at += kLineFrameBytes) {
+      Message header;
+      header.from = self_;
+      header.line = at;
+      header.argument = bytes;
+      header.slots[0] = message.slots[i];
+      const std::uint32_t part = std::min(bytes - at, kLineFrameBytes);
+      TxBuffer* const buffer = take_buffer(to, small_);
+      if (buffer == nullptr) return;
+      std::memcpy(buffer->data, &header, sizeof(header));
+      base::racy_copy(buffer->data + sizeof(header), from + at, part);
+      issue(peer, {What::kFrame, buffer, std::uint32_t(sizeof(header)) + part, 0, 0, {}});
+    }
   }
   touch(to);
 }
@@ -342,9 +305,9 @@ void OfiFabric::issue_line(Peer& peer) {
 
 /// A frame of one message, by itself. False when the provider cannot take it now.
 bool OfiFabric::inject(Peer& peer, Message& message) noexcept {
-  message.sequence = peer.address.cookie + peer.sent_count;
+  message.sequence = peer.next_sent;
   if (::fi_inject(endpoint_.ep(), &message, sizeof(message), peer.handle) != 0) return false;
-  ++peer.sent_count;
+  ++peer.next_sent;
   return true;
 }
 
@@ -366,10 +329,8 @@ void OfiFabric::issue(Peer& peer, const Outgoing& out) {
 /// False when the provider cannot take it now.
 bool OfiFabric::post(Peer& peer, const Outgoing& out) {
   TxBuffer& buffer = *out.buffer;
-  if (peer.issued >= kMostIssued || (out.what == What::kFrame && !has_window(peer))) return false;
-  if (out.what == What::kFrame) {
-    reinterpret_cast<Message*>(buffer.data)->sequence = peer.address.cookie + peer.sent_count;
-  }
+  if (peer.issued.count >= kMostIssued || (out.what == What::kFrame && !has_window(peer))) return false;
+  if (out.what == What::kFrame) reinterpret_cast<Message*>(buffer.data)->sequence = peer.next_sent;
   const bool tells = peer.untold + 1 >= kTellEvery || peer.untold_bytes + out.bytes >= kTellBytes;
   const std::uint64_t flags = tells ? FI_COMPLETION : 0;
   iovec piece{buffer.data, out.bytes};
@@ -388,16 +349,20 @@ bool OfiFabric::post(Peer& peer, const Outgoing& out) {
     TxPool::give_back(buffer);
     return true;
   }
-  ++peer.issued;
   if (out.what == What::kFrame) ++peer.frames_sent;
-  if (out.what != What::kWrite) ++peer.sent_count;
+  if (out.what != What::kWrite) ++peer.next_sent;
   peer.untold = tells ? 0 : peer.untold + 1;
   peer.untold_bytes = tells ? 0 : peer.untold_bytes + out.bytes;
-  buffer.next = nullptr;
   buffer.in_flight = true;
-  (peer.newest == nullptr ? peer.oldest : peer.newest->next) = &buffer;
-  peer.newest = &buffer;
+  peer.issued.append(buffer);
   return true;
+}
+
+void OfiFabric::Issued::append(TxBuffer& buffer) noexcept {
+  buffer.next = nullptr;
+  (newest == nullptr ? oldest : newest->next) = &buffer;
+  newest = &buffer;
+  ++count;
 }
 
 void OfiFabric::drain(Peer& peer) {
@@ -410,8 +375,8 @@ void OfiFabric::flush() {
 }
 
 void OfiFabric::flush_out() {
-  for (const std::uint64_t key : merged_) operands_.erase(key);
-  merged_.clear();
+  for (const std::uint64_t key : fetched_) lines_.erase(key);
+  fetched_.clear();
   std::size_t kept = 0;
   for (const NodeId to : touched_) {
     Peer& peer = peers_[to];
@@ -437,16 +402,17 @@ void OfiFabric::wake_sleeper() noexcept {
 /// All that was issued to the peer up to this one is done with.
 void OfiFabric::release_until(TxBuffer& last) noexcept {
   if (!last.in_flight) return;  // one after it has said so already
-  Peer& peer = peers_[last.peer];
-  while (peer.oldest != nullptr) {
-    TxBuffer& buffer = *peer.oldest;
-    --peer.issued;
+  Issued& issued = last.of_last_life ? peers_[last.peer].last_life : peers_[last.peer].issued;
+  while (issued.oldest != nullptr) {
+    TxBuffer& buffer = *issued.oldest;
+    --issued.count;
     buffer.in_flight = false;
-    peer.oldest = buffer.next;
-    if (peer.oldest == nullptr) peer.newest = nullptr;
+    issued.oldest = buffer.next;
+    if (issued.oldest == nullptr) issued.newest = nullptr;
     TxPool::give_back(buffer);
     if (&buffer == &last) return;
   }
+  ATOLL_CHECK(!"a buffer that is in flight was issued to its peer");
 }
 
 /// Not from within a send: the node drops the peer, and sends to others.
@@ -454,21 +420,6 @@ void OfiFabric::report_broken() {
   for (const auto& [node, error] : std::exchange(broken_, {})) {
     if (peers_[node].present) upcalls_.on_broken(node, ofi_library().strerror(error));
   }
-}
-
-void OfiFabric::forget(NodeId node) noexcept {
-  Peer& peer = peers_[node];
-  if (!peer.present) return;
-  peer.present = false;
-  if (peer.frame != nullptr) TxPool::give_back(*std::exchange(peer.frame, nullptr));
-  if (peer.line) TxPool::give_back(*peer.line->buffer);
-  peer.line.reset();
-  if (peer.run) TxPool::give_back(*peer.run->buffer);
-  peer.run.reset();
-  peer.staged_count = 0;
-  for (const Outgoing& out : peer.queue) TxPool::give_back(*out.buffer);
-  peer.queue.clear();
-  std::erase_if(operands_, [&](const auto& entry) { return NodeId(entry.first >> 32) == node; });
 }
 
 }  // namespace atoll::fabric

@@ -35,6 +35,12 @@ struct OfiSetup {
   std::vector<std::optional<OfiAddress>> peers;  // by node; nothing for those that are not reached this way
 };
 
+/// A peer's new process that the endpoint knows already, and the fabric does not.
+struct Introduced {
+  OfiAddress address;
+  fi_addr_t handle = FI_ADDR_UNSPEC;
+};
+
 /// GAM's three channels. *Control*: messages of 64 bytes go by inject when they are alone and as one frame when they
 /// are many. *Data*: one-sided writes into the peer's registered memory. *Notice*: the answer to a request for one line
 /// is not sent as a message: it is the 32 bits that come with the line (who sent it, and which slot), and the receiver
@@ -45,11 +51,15 @@ struct OfiSetup {
 /// before.
 ///
 /// See Fabric for threads and invariants. In addition:
-///   4. A frame that does not begin with this node's cookie, plus how many frames and notices its sender has sent it
-///      before, is not taken: a stranger's is dropped; one that is ahead shows that something was lost on the way (a
-///      connection that broke and was made again), and its sender is told apart as broken.
+///   4. A frame that does not begin with the number that both cookies give (`first_number`), plus how many frames and
+///      notices its sender has sent before, is not taken: a stranger's, or one of a peer's last life, is dropped; one
+///      that is ahead shows that something was lost on the way (a connection that broke and was made again), and its
+///      sender is told apart as broken. A notice has no number. It is taken only of a peer whose greeting has come,
+///      and what the last life of a peer has sent is taken out, and dropped, before the next one is greeted.
 ///   5. Lines are copied when they are handed over: the caller may change them at once. Not so large lines of the home
 ///      memory: their home leaves them as they are until the receiver has answered, as the protocol wants it.
+///   6. A completion of what was sent to a peer's last life releases its own buffer, and those sent before it, and
+///      says nothing of the peer. Those that nothing was said of are taken back when the peer comes back once more.
 class OfiFabric final : public Fabric {
  public:
   /// Throws Error.
@@ -60,6 +70,7 @@ class OfiFabric final : public Fabric {
   OfiFabric& operator=(const OfiFabric&) = delete;
 
   /// Says hello to all peers and waits for theirs. Throws Error that names who did not answer. `is_dead`: who need not.
+  /// Peers that have met their others already, and were told of this node, greet it when they readmit it.
   void meet(std::chrono::steady_clock::time_point deadline, const std::function<bool(NodeId)>& is_dead);
 
   void send(NodeId to, const wire::Message& message) override;
@@ -75,6 +86,13 @@ class OfiFabric final : public Fabric {
   void wait(std::uint32_t timeout_ms) noexcept override;
   void wake_self() noexcept override;
   void forget(NodeId peer) noexcept override;
+  /// A peer's new process becomes known to the endpoint. By any thread. Throws Error.
+  [[nodiscard]] Introduced introduce(NodeId peer, const OfiAddress& address);
+  /// It is not wanted after all. By any thread.
+  void withdraw(const Introduced& introduced) noexcept { endpoint_.remove_peer(introduced.handle); }
+  /// A peer that is gone, or never was reached this way, is reached there: it is greeted, and all that is counted
+  /// between the two begins anew. Under the engine lock. REQUIRES: the new process sends nothing before this is done.
+  void readmit(NodeId peer, const Introduced& introduced) noexcept;
 
   /// For who sleeps on more than this fabric: false means that there is something to do already.
   [[nodiscard]] bool begin_sleep() noexcept;
@@ -93,6 +111,13 @@ class OfiFabric final : public Fabric {
     std::size_t places = 0;                     // in the peer's memory, for what is no frame:
     std::array<fi_rma_iov, kMaxPlaces> into{};  // the bytes go there one after the other
   };
+  /// What was issued to a peer and is perhaps still in use, in this order.
+  struct Issued {
+    TxBuffer* oldest = nullptr;
+    TxBuffer* newest = nullptr;
+    std::uint32_t count = 0;
+    void append(TxBuffer& buffer) noexcept;
+  };
   struct Peer {
     fi_addr_t handle = FI_ADDR_UNSPEC;
     OfiAddress address;
@@ -100,8 +125,8 @@ class OfiFabric final : public Fabric {
     bool failed = false;                                   // cannot be sent to; the node is told of it soon
     std::uint32_t frames_sent = 0, frames_credited = 0;    // how many of them it has said to have taken
     std::uint32_t frames_taken = 0, frames_confirmed = 0;  // from it, and how many of them it was told of
-    std::uint32_t sent_count = 0;                          // frames and notices, to this peer
-    std::uint32_t received_count = 0;                      // and from it
+    std::uint32_t next_sent = 0;                           // the number of the next frame or notice to this peer,
+    std::uint32_t next_received = 0;                       // and from it
     bool met = false;
     bool touched = false;            // sent to since the last flush, or with a queue
     std::uint32_t staged_count = 0;  // messages that are not issued yet:
@@ -111,16 +136,20 @@ class OfiFabric final : public Fabric {
     std::uint32_t line_slot = 0;
     std::optional<Outgoing> run;  // lines of a stream, one after the other in one buffer
     std::deque<Outgoing> queue;   // what the provider could not take
-    TxBuffer* oldest = nullptr;   // issued and perhaps still in use, in this order
-    TxBuffer* newest = nullptr;
-    std::uint32_t issued = 0;  // how many these are;
-    std::uint32_t untold = 0;  // of these, since the last that asked for its completion,
+    Issued issued;
+    Issued last_life;          // the same of its last process, which is gone
+    std::uint32_t untold = 0;  // of those issued, since the last that asked for its completion,
     std::uint32_t untold_bytes = 0;
   };
   struct Arrived {
     RxBuffer* frame = nullptr;  // or a notice:
     std::uint32_t notice = 0;
   };
+
+  // Peers.
+  void present(NodeId node, const Introduced& introduced);
+  void greet(NodeId node);
+  void drop_arrived(NodeId from);
 
   // Out.
   void touch(NodeId to);
@@ -148,7 +177,7 @@ class OfiFabric final : public Fabric {
                                                TxPool& pool);
   void gather(NodeId to, std::uint64_t at, std::span<const std::byte> line);
   void issue_run(Peer& peer);
-  void send_operands(NodeId to, const wire::Message& message);
+  void send_lines(NodeId to, const wire::Message& message);
   [[nodiscard]] TxPool& pool_for(std::size_t bytes) noexcept;
   void release_until(TxBuffer& last) noexcept;
   void report_broken();
@@ -164,8 +193,8 @@ class OfiFabric final : public Fabric {
   [[nodiscard]] bool is_next_of(NodeId from, std::uint32_t number);
   void read_error();
   [[nodiscard]] bool take(wire::Message& message, NodeId& from);
-  void take_operands(const RxBuffer& buffer, const wire::Message& header);
-  [[nodiscard]] bool has_operands(const wire::Message& message) const;
+  void take_line(const RxBuffer& buffer, const wire::Message& header);
+  [[nodiscard]] bool has_lines(const wire::Message& message) const;
 
   Endpoint& endpoint_;
   const NodeId self_;
@@ -186,15 +215,17 @@ class OfiFabric final : public Fabric {
   std::vector<Peer> peers_;
   std::vector<NodeId> touched_;
   std::deque<Arrived> arrived_;
-  RxBuffer* current_ = nullptr;                                         // whose messages are taken out
-  std::uint32_t at_ = 0;                                                // the next of them
-  std::unordered_map<std::uint64_t, std::vector<std::byte>> operands_;  // by sender and slot
-  std::vector<std::uint64_t> merged_;                                   // of these, since the last flush
-  std::uint64_t strangers_ = 0;                                         // frames without the cookie
-  std::vector<std::pair<NodeId, int>> broken_;                          // who cannot be reached, and why; not told yet
-  std::atomic<bool> stalled_{false};   // something waits that no event may tell of: sleep shortly
-  std::atomic<bool> holds_{false};     // messages that were received and not polled yet
-  std::atomic<bool> sleeping_{false};  // the service thread is about to sleep, or does
+  RxBuffer* current_ = nullptr;  // whose messages are taken out
+  std::uint32_t at_ = 0;         // the next of them
+  // Lines that came before the message that brings them, by sender and slot. Those that nobody fetches stay until the
+  // slot's next line comes or the sender is gone, so they are no more than its cache.
+  std::unordered_map<std::uint64_t, std::vector<std::byte>> lines_;
+  std::vector<std::uint64_t> fetched_;          // of these, since the last flush
+  std::uint64_t strangers_ = 0;                 // frames without the cookie
+  std::vector<std::pair<NodeId, int>> broken_;  // who cannot be reached, and why; not told yet
+  std::atomic<bool> stalled_{false};            // something waits that no event may tell of: sleep shortly
+  std::atomic<bool> holds_{false};              // messages that were received and not polled yet
+  std::atomic<bool> sleeping_{false};           // the service thread is about to sleep, or does
   std::atomic<std::int64_t> polled_at_ns_{0};
 };
 

@@ -27,7 +27,7 @@ std::int64_t now_ns() noexcept {
   return Clock::now().time_since_epoch().count();
 }
 
-std::uint64_t operand_key(NodeId from, std::uint32_t slot) noexcept {
+std::uint64_t line_key(NodeId from, std::uint32_t slot) noexcept {
   return std::uint64_t(from) << 32 | slot;
 }
 
@@ -79,7 +79,7 @@ void OfiFabric::read_error() {
   if (!tracked->outgoing) return listen(static_cast<RxBuffer&>(*tracked));
   auto& buffer = static_cast<TxBuffer&>(*tracked);
   if (!buffer.in_flight) return;
-  fail(buffer.peer, error.err);
+  if (!buffer.of_last_life) fail(buffer.peer, error.err);
   release_until(buffer);
 }
 
@@ -90,29 +90,35 @@ void OfiFabric::read_error() {
 bool OfiFabric::is_next_of(NodeId from, std::uint32_t number) {
   if (from >= peers_.size() || !peers_[from].present) return false;
   Peer& peer = peers_[from];
-  const std::uint32_t ahead = number - (cookie_ + peer.received_count);
+  const std::uint32_t ahead = number - peer.next_received;
   if (ahead == 0) {
-    ++peer.received_count;
+    ++peer.next_received;
     return true;
   }
-  if (ahead < kMostLost && peer.received_count > 0) fail(from, FI_ECONNRESET);
+  if (ahead < kMostLost && peer.met) fail(from, FI_ECONNRESET);
   return false;
 }
 
 void OfiFabric::admit_notice(std::uint32_t notice) {
   const auto from = NodeId(notice >> kNoticeSlotBits);
-  if (from >= peers_.size() || !peers_[from].present) return;
-  ++peers_[from].received_count;
+  if (from >= peers_.size() || !peers_[from].present || !peers_[from].met) return;
+  ++peers_[from].next_received;
   arrived_.push_back({nullptr, notice});
 }
 
-/// Messages wait for `take`. Greetings and operands are taken at once: who still meets its peers works on nothing yet.
+/// Messages wait for `take`. Greetings and lines that come along are taken at once: who still meets its peers works on
+/// nothing yet.
 void OfiFabric::admit(RxBuffer& buffer) {
   Message header;
   const bool fits = buffer.bytes >= sizeof(header) && buffer.bytes <= kFrameBytes;
   if (fits) std::memcpy(&header, buffer.data, sizeof(header));
   if (!fits || !is_next_of(header.from, header.sequence)) {
-    if (strangers_++ == 0) spdlog::warn("something that is no message of this cluster came to the fabric's endpoint");
+    // What is left of a peer that is gone is nothing to speak of.
+    const bool is_left_over = fits && header.from < peers_.size() && !peers_[header.from].present &&
+                              peers_[header.from].handle != FI_ADDR_UNSPEC;
+    if (!is_left_over && strangers_++ == 0) {
+      spdlog::warn("something that is no message of this cluster came to the fabric's endpoint");
+    }
     return listen(buffer);
   }
   if (header.kind != Kind::kNone && buffer.bytes % sizeof(Message) == 0) {
@@ -129,7 +135,7 @@ void OfiFabric::admit(RxBuffer& buffer) {
   if (header.kind == Kind::kNone && header.argument == kHello) {
     peers_[header.from].met = true;
   } else if (header.kind == Kind::kNone) {
-    take_operands(buffer, header);
+    take_line(buffer, header);
   }
   finish(buffer, header.from);
 }
@@ -141,14 +147,14 @@ void OfiFabric::finish(RxBuffer& buffer, NodeId from) {
   if (++peer.frames_taken - peer.frames_confirmed >= window_ / 2) touch(from);
 }
 
-void OfiFabric::take_operands(const RxBuffer& buffer, const Message& header) {
+void OfiFabric::take_line(const RxBuffer& buffer, const Message& header) {
   const std::uint64_t part = buffer.bytes - sizeof(header);
   const std::uint64_t end = std::uint64_t(header.slots[0]) * line_bytes_ + header.argument;
   const bool fits = part > 0 && header.argument >= line_bytes_ && header.argument <= largest_line_bytes_ &&
                     header.line <= header.argument && part <= header.argument - header.line &&
                     end <= peers_[header.from].address.cache_bytes;
   if (!fits) return;
-  std::vector<std::byte>& into = operands_[operand_key(header.from, header.slots[0])];
+  std::vector<std::byte>& into = lines_[line_key(header.from, header.slots[0])];
   if (header.line == 0) into.clear();
   if (into.size() != header.line) return;  // what follows will be found missing
   into.insert(into.end(), buffer.data + sizeof(header), buffer.data + buffer.bytes);
@@ -188,27 +194,27 @@ bool OfiFabric::take(Message& message, NodeId& from) {
     if (at_ == current_->bytes) finish(*std::exchange(current_, nullptr), from);
     if (!peers_[from].present) continue;
     // Without what it speaks of it makes no sense, and its sender is told apart by that.
-    if (message.kind == Kind::kPutOperated && !has_operands(message)) message.kind = Kind::kNone;
+    if (brings_lines(message) && !has_lines(message)) message.kind = Kind::kNone;
     message.sequence = 0;
     return true;
   }
   return false;
 }
 
-bool OfiFabric::has_operands(const Message& message) const {
+bool OfiFabric::has_lines(const Message& message) const {
   if (message.count > wire::kMaxRun) return false;
   const std::size_t bytes = std::size_t(line_bytes_) << wire::larger(message);
   for (std::uint8_t i = 0; i < message.count; ++i) {
-    const auto found = operands_.find(operand_key(message.from, message.slots[i]));
-    if (found == operands_.end() || found->second.size() != bytes) return false;
+    const auto found = lines_.find(line_key(message.from, message.slots[i]));
+    if (found == lines_.end() || found->second.size() != bytes) return false;
   }
   return true;
 }
 
 const std::byte* OfiFabric::read_slot(NodeId from, std::uint32_t slot, std::uint32_t bytes) {
-  const auto found = operands_.find(operand_key(from, slot));
-  if (found == operands_.end() || found->second.size() != bytes) return nullptr;
-  merged_.push_back(found->first);
+  const auto found = lines_.find(line_key(from, slot));
+  if (found == lines_.end() || found->second.size() != bytes) return nullptr;
+  fetched_.push_back(found->first);
   return found->second.data();
 }
 

@@ -56,14 +56,15 @@ base::Fd reach_bell(const std::string& name) {
   socklen_t bytes = 0;
   const sockaddr_un address = bell_address(name, bytes);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), bytes) != 0) {
+    if (errno == ECONNREFUSED) return {};
     throw Error(fmt::format("cannot reach a peer's bell on this host: {}", std::strerror(errno)));
   }
   return socket;
 }
 
-void ring_bell(int bell) noexcept {
+bool ring_bell(int bell) noexcept {
   const char one = 1;
-  (void)!::send(bell, &one, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  return ::send(bell, &one, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 || (errno != ECONNREFUSED && errno != ENOTCONN);
 }
 
 }  // namespace atoll::fabric

@@ -16,10 +16,10 @@ struct Bell {
   void silence() const noexcept;
 };
 
-/// A way to ring a peer's bell. Throws Error.
+/// A way to ring a peer's bell; invalid when nobody listens there. Throws Error.
 [[nodiscard]] base::Fd reach_bell(const std::string& name);
-/// Never blocks: a bell that is full of rings rings already.
-void ring_bell(int bell) noexcept;
+/// Never blocks: a bell that is full of rings rings already. False when nobody listens any more.
+bool ring_bell(int bell) noexcept;
 
 inline constexpr std::size_t kMaxBellNameBytes = 64;
 

@@ -70,6 +70,16 @@ class Ring {
     header_->consumed.store(next_, std::memory_order_release);
     return true;
   }
+  /// As if nothing had ever been sent: for a sender that begins anew, whatever the last one left here, a message that
+  /// is half written included. REQUIRES: the last one writes no more, and the next one not yet.
+  void reset() noexcept {
+    for (std::uint64_t i = 0; i <= mask_; ++i) {
+      std::atomic_ref(slots_[i].sequence).store(0, std::memory_order_relaxed);
+    }
+    std::atomic_ref(next_).store(0, std::memory_order_relaxed);
+    streak_ = 0;
+    header_->consumed.store(0, std::memory_order_release);
+  }
 
  private:
   RingHeader* header_ = nullptr;

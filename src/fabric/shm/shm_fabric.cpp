@@ -8,15 +8,14 @@ namespace atoll::fabric {
 
 ShmFabric::ShmFabric(NodeId self, std::uint32_t line_bytes, std::uint32_t ring_slots,
                      const std::vector<ShmParts>& parts, metrics::Counters& counters)
-    : self_(self), line_bytes_(line_bytes), counters_(counters), peers_(parts.size()) {
+    : self_(self), line_bytes_(line_bytes), ring_slots_(ring_slots), counters_(counters), peers_(parts.size()) {
   const std::size_t stride = Ring::bytes(ring_slots);
   for (NodeId node = 0; node < parts.size(); ++node) {
     Peer& peer = peers_[node];
     peer.parts = parts[node];
+    peer.in = Ring(parts[self].rings + stride * node, ring_slots);  // for who comes later too: it stays where it is
     peer.gone = parts[node].rings == nullptr;
-    if (peer.gone) continue;
-    peer.in = Ring(parts[self].rings + stride * node, ring_slots);
-    peer.out = Ring(parts[node].rings + stride * self, ring_slots);
+    if (!peer.gone) peer.out = Ring(parts[node].rings + stride * self, ring_slots);
   }
   touched_.reserve(peers_.size());
 }
@@ -55,6 +54,7 @@ void ShmFabric::send(NodeId to, const wire::Message& message) {
 }
 
 void ShmFabric::write_slot(NodeId to, std::uint32_t slot, std::span<const std::byte> line, bool one_of_many) {
+  if (peers_[to].parts.cache == nullptr) return;  // it never was here
   std::byte* const into = peers_[to].parts.cache + std::uint64_t(slot) * line_bytes_;
   if (one_of_many) {
     streamed_ = base::stream_copy(into, line.data(), line.size()) || streamed_;
@@ -64,16 +64,19 @@ void ShmFabric::write_slot(NodeId to, std::uint32_t slot, std::span<const std::b
 }
 
 void ShmFabric::prefetch_slot(NodeId to, std::uint32_t slot, std::uint32_t bytes) noexcept {
+  if (peers_[to].parts.cache == nullptr) return;
   const std::byte* at = peers_[to].parts.cache + std::uint64_t(slot) * line_bytes_;
   for (std::uint32_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, 1);
 }
 
 void ShmFabric::write_home(NodeId to, std::uint64_t offset, std::span<const std::byte> line) {
+  if (peers_[to].parts.memory == nullptr) return;
   base::racy_copy(peers_[to].parts.memory + offset, line.data(), line.size());
 }
 
 const std::byte* ShmFabric::read_slot(NodeId from, std::uint32_t slot, std::uint32_t /*bytes*/) {
-  return peers_[from].parts.cache + std::uint64_t(slot) * line_bytes_;
+  const std::byte* const cache = peers_[from].parts.cache;
+  return cache == nullptr ? nullptr : cache + std::uint64_t(slot) * line_bytes_;
 }
 
 void ShmFabric::drain(Peer& peer) {
@@ -81,13 +84,14 @@ void ShmFabric::drain(Peer& peer) {
 }
 
 void ShmFabric::ring_doorbell(Peer& peer) {
-  const ShmParts& parts = peer.parts;
+  ShmParts& parts = peer.parts;
   // The message first, then the look at the sleeper; who goes to sleep does it the other way round.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (parts.asleep->load(std::memory_order_relaxed) == 0) return;
   if (parts.asleep->exchange(0, std::memory_order_seq_cst) == 0) return;  // somebody else wakes it
   counters_.wakeups_sent.add();
-  if (parts.bell >= 0) return ring_bell(parts.bell);
+  if (parts.bell >= 0 && ring_bell(parts.bell)) return;
+  parts.bell = -1;  // it sleeps on the doorbell, now and later
   parts.doorbell->fetch_add(1, std::memory_order_release);
   base::futex_wake(*parts.doorbell, 1, base::FutexScope::kShared);
 }
@@ -158,6 +162,17 @@ void ShmFabric::forget(NodeId peer) noexcept {
   peers_[peer].gone = true;
   peers_[peer].staged_count = 0;
   peers_[peer].overflow.clear();
+}
+
+void ShmFabric::readmit(NodeId node, const ShmParts& parts) noexcept {
+  forget(node);
+  Peer& peer = peers_[node];
+  peer.parts = parts;
+  peer.out = Ring(parts.rings + Ring::bytes(ring_slots_) * self_, ring_slots_);
+  peer.in.reset();
+  if (peer.sent) std::erase(touched_, node);
+  peer.sent = false;
+  peer.gone.store(false, std::memory_order_release);
 }
 
 }  // namespace atoll::fabric

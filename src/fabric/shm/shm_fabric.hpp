@@ -19,7 +19,7 @@ struct ShmParts {
   std::byte* memory = nullptr;
   std::atomic<std::uint32_t>* doorbell = nullptr;  // futex: bumped to wake the service thread
   std::atomic<std::uint32_t>* asleep = nullptr;    // 1 while the service thread wants to be woken
-  int bell = -1;  // where it listens while it sleeps, if it does not sleep on the doorbell
+  int bell = -1;  // where it listens while it sleeps; -1, or nobody there any more: it sleeps on the doorbell
 };
 
 /// See Fabric for threads and invariants.
@@ -42,6 +42,9 @@ class ShmFabric final : public Fabric {
   void wait(std::uint32_t timeout_ms) noexcept override;
   void wake_self() noexcept override;
   void forget(NodeId peer) noexcept override;
+  /// A peer that is gone, or never was here, is reached in a new segment: both directions begin anew. Under the engine
+  /// lock. REQUIRES: the process of its last life writes no more; the new one writes not yet, and its rings are empty.
+  void readmit(NodeId peer, const ShmParts& parts) noexcept;
 
   /// For who sleeps on more than this fabric: from the first call on peers ring, and false means that there is
   /// something to poll already.
@@ -66,7 +69,7 @@ class ShmFabric final : public Fabric {
   void ring_doorbell(Peer& peer);
 
   NodeId self_;
-  std::uint32_t line_bytes_;
+  std::uint32_t line_bytes_, ring_slots_;
   metrics::Counters& counters_;
   std::vector<Peer> peers_;
   std::vector<NodeId> touched_;  // peers sent to since the last flush, or with overflow

@@ -1,88 +1,30 @@
-// Two fabrics over libfabric in one process, over tcp, or over what ATOLL_TEST_PROVIDER and ATOLL_TEST_ADDRESS say.
-#include "fabric/ofi/ofi_fabric.hpp"
-
+// Two fabrics over libfabric in one process.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <thread>
 
-#include "memory/segment.hpp"
+#include "fabric/ofi/frames.hpp"
+#include "unit/fabric/ofi_side.hpp"
 
 namespace atoll::fabric {
 namespace {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
+using test::choice;
+using test::kLine;
+using test::pattern;
+using test::Side;
 using wire::Kind;
-constexpr std::uint32_t kLine = 512;
-
-std::string from_environment(const char* name, const char* fallback) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? fallback : text;
-}
-
-OfiChoice choice() {
-  return {from_environment("ATOLL_TEST_PROVIDER", "tcp"), from_environment("ATOLL_TEST_ADDRESS", "127.0.0.1")};
-}
-
-/// One side: a segment, an endpoint, and the fabric between it and the other.
-struct Side {
-  explicit Side(NodeId id) : self(id), endpoint(choice()) {
-    Options options;
-    options.memory_bytes = 1 << 20;
-    options.cache_bytes = 1024 * kLine;
-    segment = memory::Segment::create(options, 2);
-    const std::size_t bytes = std::size_t(segment.memory() + segment.memory_bytes() - segment.cache());
-    registered = endpoint.register_memory({segment.cache(), bytes}, FI_REMOTE_WRITE | FI_WRITE, 77 + id);
-    address.provider = provider_name(choice().provider);
-    address.name = endpoint.name();
-    address.cache_at = endpoint.remote_address(segment.cache(), segment.cache());
-    address.memory_at = endpoint.remote_address(segment.cache(), segment.memory());
-    address.key = ::fi_mr_key(registered.region.get());
-    address.cookie = 0x1000u + id;
-    address.cache_bytes = segment.cache_bytes();
-  }
-  void start(const OfiAddress& other) {
-    OfiSetup setup;
-    setup.self = self;
-    setup.line_bytes = kLine;
-    setup.largest_line_bytes = 1 << 20;
-    setup.cache = segment.cache();
-    setup.memory = {segment.memory(), segment.memory_bytes()};
-    setup.memory_descriptor = registered.descriptor();
-    setup.cookie = address.cookie;
-    setup.peers.resize(2);
-    setup.peers[1u - self] = other;
-    fabric = std::make_unique<OfiFabric>(endpoint, setup,
-                                         Upcalls{[this](NodeId from, std::uint32_t slot) {
-                                                   wire::Message answer;
-                                                   answer.kind = Kind::kData;
-                                                   answer.count = 1;
-                                                   answer.from = from;
-                                                   answer.slots[0] = slot;
-                                                   ++notices;
-                                                   return answer;
-                                                 },
-                                                 [this](NodeId, const char* why) { broken = why; }},
-                                         segment.header().counters);
-  }
-  NodeId self;
-  Endpoint endpoint;
-  memory::Segment segment;
-  Registered registered;
-  OfiAddress address;
-  std::unique_ptr<OfiFabric> fabric;
-  int notices = 0;
-  std::string broken;
-};
 
 class OfiFabricTest : public testing::Test {
  protected:
   OfiFabricTest() {
     for (NodeId id = 0; id < 2; ++id) side[id] = std::make_unique<Side>(id);
-    for (NodeId id = 0; id < 2; ++id) side[id]->start(side[1u - id]->address);
+    side[0]->start({std::nullopt, side[1]->address});
+    side[1]->start({side[0]->address, std::nullopt});
     std::thread other([&] { meet(0); });
     meet(1);
     other.join();
@@ -124,11 +66,6 @@ class OfiFabricTest : public testing::Test {
     message.line = GlobalAddress::make(0, 4096 + index * kLine).bits();
     message.slots[0] = slot;
     return message;
-  }
-  static std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
-    std::vector<std::byte> all(bytes);
-    for (std::size_t i = 0; i < bytes; ++i) all[i] = std::byte(i * 31 + seed + i / 256);
-    return all;
   }
   bool slot_has(std::uint32_t slot, const std::vector<std::byte>& bytes) {
     return std::memcmp(side[1]->segment.cache() + std::size_t(slot) * kLine, bytes.data(), bytes.size()) == 0;
@@ -248,6 +185,103 @@ TEST_F(OfiFabricTest, OperandsGoWithTheirMessage) {
   }
 }
 
+/// Lines that are returned stand in the sender's slot, and go along as operands do.
+TEST_F(OfiFabricTest, LinesThatAreFetchedGoWithTheirMessage) {
+  std::uint32_t slot = 64;
+  for (const Kind kind : {Kind::kPutDirty, Kind::kWriteBack, Kind::kTransfer}) {
+    for (const unsigned larger : {0u, 4u}) {
+      const auto line = pattern(std::size_t(kLine) << larger, slot);
+      std::memcpy(side[0]->segment.cache() + std::size_t(slot) * kLine, line.data(), line.size());
+      wire::Message message = data(slot);
+      message.kind = kind;
+      message.argument = 77;
+      message.flags = std::uint8_t(larger << wire::kLargerShift | wire::kFetch);
+      out().send(1, message);
+      out().flush();
+      const wire::Message got = next();
+      ASSERT_EQ(got.kind, kind);
+      ASSERT_EQ(got.argument, 77u);
+      const std::byte* const there = in().read_slot(0, slot, std::uint32_t(line.size()));
+      ASSERT_NE(there, nullptr);
+      EXPECT_EQ(std::memcmp(there, line.data(), line.size()), 0);
+      in().flush();
+      EXPECT_EQ(in().read_slot(0, slot, std::uint32_t(line.size())), nullptr) << "it is kept for ever";
+      slot += 16;
+    }
+  }
+}
+
+TEST_F(OfiFabricTest, ARunOfLinesThatAreFetchedIsOneMessage) {
+  for (std::uint32_t i = 0; i < 11; ++i) {
+    const std::uint32_t slot = 200 + 3 * i;
+    const auto line = pattern(kLine, i);
+    std::memcpy(side[0]->segment.cache() + std::size_t(slot) * kLine, line.data(), kLine);
+    wire::Message message = data(slot, i);
+    message.kind = Kind::kPutDirty;
+    message.flags = wire::kFetch;
+    out().send(1, message);
+  }
+  out().send(1, note(1));
+  out().flush();
+  std::uint32_t at = 0;
+  for (const std::uint32_t count : {8u, 3u}) {
+    const wire::Message got = next();
+    ASSERT_EQ(got.kind, Kind::kPutDirty);
+    ASSERT_EQ(got.count, count);
+    for (std::uint32_t i = 0; i < count; ++i, ++at) {
+      ASSERT_EQ(got.slots[i], 200 + 3 * at);
+      const std::byte* const there = in().read_slot(0, got.slots[i], kLine);
+      ASSERT_NE(there, nullptr);
+      EXPECT_EQ(std::memcmp(there, pattern(kLine, at).data(), kLine), 0) << at;
+    }
+  }
+  EXPECT_EQ(next().argument, 1u);
+}
+
+TEST_F(OfiFabricTest, AReturnWithoutTheFlagBringsNoLine) {
+  wire::Message message = data(9);
+  message.kind = Kind::kPutDirty;
+  out().send(1, message);
+  out().flush();
+  EXPECT_EQ(next().kind, Kind::kPutDirty);
+  EXPECT_EQ(in().read_slot(0, 9, kLine), nullptr);
+}
+
+TEST_F(OfiFabricTest, AReturnThatSaysItBringsALineAndDoesNotMakesNoSense) {
+  wire::Message forged = data(9);
+  forged.kind = Kind::kPutDirty;
+  forged.flags = wire::kFetch;
+  forged.sequence = first_number(side[0]->address.cookie, side[1]->address.cookie) + 1;  // after the greeting
+  const fi_addr_t peer = side[0]->endpoint.insert_peer(side[1]->address.name);
+  ASSERT_EQ(::fi_inject(side[0]->endpoint.ep(), &forged, sizeof(forged), peer), 0);
+  wire::Message got;
+  NodeId from = 0;
+  const auto end = Clock::now() + 10s;
+  bool came = false;
+  while (!came && Clock::now() < end) came = in().poll(got, from);
+  ASSERT_TRUE(came);
+  EXPECT_EQ(got.kind, Kind::kNone);
+}
+
+/// What the receiver cannot make up is not left to the 32 bits.
+TEST_F(OfiFabricTest, ALineWhoseAnswerSaysMoreIsFollowedByItsMessage) {
+  const auto line = pattern(kLine, 1);
+  for (const std::uint8_t flags : {std::uint8_t{0}, std::uint8_t{wire::kExclusive}}) {
+    wire::Message message = data(5);
+    message.argument = 4711;  // a tenure
+    message.flags = flags;
+    out().write_slot(1, 5, line, false);
+    out().send(1, message);
+    out().flush();
+    const wire::Message got = next();
+    EXPECT_EQ(got.kind, Kind::kData);
+    EXPECT_EQ(got.argument, 4711u);
+    EXPECT_EQ(got.flags, flags);
+    EXPECT_TRUE(slot_has(5, line));
+  }
+  EXPECT_EQ(side[1]->notices, 0);
+}
+
 TEST_F(OfiFabricTest, APeerThatDoesNotReadGetsAllOfItLater) {
   const auto line = pattern(4096, 6);
   constexpr std::uint32_t kLines = 5000;  // 20 MiB: more than sockets and buffers hold
@@ -357,7 +391,7 @@ TEST_F(OfiFabricTest, ASenderWhoseFrameWasLostIsBroken) {
   EXPECT_EQ(next().argument, 1u);
   // As if a connection had broken with two frames in it and was made again: the sender's next has a later number.
   wire::Message late = note(2);
-  late.sequence = side[1]->address.cookie + 4;
+  late.sequence = first_number(side[0]->address.cookie, side[1]->address.cookie) + 4;
   const fi_addr_t peer = side[0]->endpoint.insert_peer(side[1]->address.name);
   ASSERT_EQ(::fi_inject(side[0]->endpoint.ep(), &late, sizeof(late), peer), 0);
   wire::Message message;
