@@ -29,7 +29,7 @@ using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 using SharedFd = std::shared_ptr<const base::Fd>;
 
-inline constexpr std::uint32_t kProtocolVersion = 5;
+inline constexpr std::uint32_t kProtocolVersion = 6;
 inline constexpr std::size_t kMaxFrameBytes = 64 * 1024;
 inline constexpr std::size_t kMaxFrameFds = 128;  // the kernel takes 253 in one message
 inline constexpr NodeId kMaxNodes = 1024;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "base/fd.hpp"
 #include "cluster/launcher.hpp"
@@ -33,6 +34,16 @@ class TemporaryFile {
   std::string path_;
 };
 
+/// None when nothing is logged.
+std::optional<LogSpec> log_of(const Options& options) {
+  switch (options.log) {
+    case LogMode::kOff: return std::nullopt;
+    case LogMode::kProcess: return LogSpec{"process", options.log_dir, options.log_bytes, options.recover};
+    case LogMode::kPower: return LogSpec{"power", options.log_dir, options.log_bytes, options.recover};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<nlohmann::json> run_job(const std::vector<std::string>& arguments, NodeId nodes, const Options& options,
@@ -48,6 +59,7 @@ std::vector<nlohmann::json> run_job(const std::vector<std::string>& arguments, N
   const Options surroundings = Options::from_environment();
   if (options.transport == Options().transport) spec.options.transport = surroundings.transport;
   if (options.address.empty()) spec.options.address = surroundings.address;
+  spec.log = log_of(options);
   spec.prefix_output = false;
   spec.environment[kJobVariable] = job.dump();
   if (const int code = launch(spec); code != 0) {

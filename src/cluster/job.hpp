@@ -27,7 +27,7 @@ class LaunchFailed : public Error {
 };
 
 /// Runs this program with the given arguments on `nodes` nodes with `job`, and returns the objects that they reported.
-/// Throws LaunchFailed.
+/// Where nodes log, `options.log_dir` is the folder of all of them. Throws LaunchFailed.
 std::vector<nlohmann::json> run_job(const std::vector<std::string>& arguments, NodeId nodes, const Options& options,
                                     nlohmann::json job);
 

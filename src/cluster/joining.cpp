@@ -10,7 +10,6 @@
 
 #include "base/boot_clock.hpp"
 #include "base/log.hpp"
-#include "cluster/door.hpp"
 #include "cluster/lease_frames.hpp"
 #include "cluster/master_membership.hpp"
 
@@ -96,6 +95,8 @@ void MasterMembership::take_joined(const Frame& frame) {
   };
   uses_doors_ = flag("doors");
   master_returns_ = flag("returns");
+  recoverable_ = flag("recoverable");
+  is_return_ = recoverable_ && flag("return");
   if (uses_doors_) local_address_ = fields.text("listens", kMaxHostNameBytes);
   if (!fields.ok()) throw Error("the master's answer makes no sense: " + fields.why());
   if (lease_ms < kShortestLease_ms) throw Error(fmt::format("the master gives leases of {} ms", lease_ms));
@@ -163,61 +164,99 @@ void MasterMembership::fail_to_start(const Frame& frame) const {
 }
 
 std::vector<Peer> MasterMembership::exchange(const Offer& offer, Events events) {
-  const auto deadline = Clock::now() + join_timeout_;
+  // Who comes back to a cluster that runs may have to wait for others who do, and for what they recover.
+  const auto patience = is_return_ ? bounded_timeout(std::chrono::milliseconds::max()) : join_timeout_;
+  const auto deadline = Clock::now() + patience;
   memory::Segment own = memory::Segment::open(offer.segment);
-  std::optional<Door> door;
-  Json body = {{"op", "exchange"},
-               {"address", offer.address},
-               {"memory", own.memory_bytes()},
-               {"cache", own.cache_bytes()},
-               {"host", uses_doors_ ? host_identity() : ""}};
-  std::vector<SharedFd> fds;
-  if (uses_doors_) {
-    door.emplace(offer.segment);
-    body["door"] = door->name();
-    body["token"] = door->token();
-  } else {
-    base::Fd copy(::fcntl(offer.segment.get(), F_DUPFD_CLOEXEC, 3));
-    if (!copy.valid()) throw Error(fmt::format("cannot duplicate the segment's descriptor: {}", std::strerror(errno)));
-    fds.push_back(std::make_shared<const base::Fd>(std::move(copy)));
-  }
-  Roster roster;
+  std::vector<Peer> peers;
   {
     const base::MutexLock lock(mutex_);
     if (exchanged_) throw Error("a node exchanges its segment once");
-    connection_->send(std::move(body), std::move(fds));
-    roster = await_roster(deadline);
+    send_offer(offer, own);
+    await_roster(deadline);
     if (uses_doors_) {
-      open_doors(roster, deadline);
+      open_doors(deadline);
       connection_->send({{"op", "ready"}});
       (void)await_start(deadline, "go");  // our own door stays open until everybody is ready
     }
+    if (!recoverable_) door_.reset();
     await_lease(deadline);
     exchanged_ = true;
+    peers = gather_peers();
   }
-  describe_self(roster.peers[id_], own);
+  describe_self(peers[id_], own);
   if (uses_doors_) own_ = std::move(own);
   events_ = std::move(events);
   reader_ = std::thread([this] { read_loop(); });
-  return std::move(roster.peers);
+  return peers;
 }
 
-MasterMembership::Roster MasterMembership::await_roster(Clock::time_point deadline) {
-  Roster roster{std::vector<Peer>(count_), std::vector<bool>(count_), std::vector<DoorPlate>(count_)};
-  for (std::size_t k = 0; k < count_; ++k) roster.peers[k].id = NodeId(k);
-  roster.named[id_] = true;
+void MasterMembership::send_offer(const Offer& offer, const memory::Segment& own) {
+  base::Fd copy(::fcntl(offer.segment.get(), F_DUPFD_CLOEXEC, 3));
+  if (!copy.valid()) throw Error(fmt::format("cannot duplicate the segment's descriptor: {}", std::strerror(errno)));
+  offer_ = {{"address", offer.address}, {"host", uses_doors_ ? host_identity() : ""}};
+  std::vector<SharedFd> fds;
+  if (uses_doors_) {
+    segment_ = std::move(copy);
+    door_.emplace(segment_);
+    offer_["door"] = door_->name();
+    offer_["token"] = door_->token();
+  } else {
+    fds.push_back(std::make_shared<const base::Fd>(std::move(copy)));
+  }
+  Json body = offer_;
+  body["op"] = "exchange";
+  body["memory"] = own.memory_bytes();
+  body["cache"] = own.cache_bytes();
+  connection_->send(std::move(body), std::move(fds));
+}
+
+void MasterMembership::await_roster(Clock::time_point deadline) {
   while (true) {
     Frame frame = await_start(deadline, "roster");
-    if (frame.op() == "peers") {
-      take_peers(frame, roster);
-      continue;
-    }
-    break;
+    if (frame.op() != "peers") break;
+    take_peers(frame);
   }
+  for (std::size_t k = 0; k < count_ && !is_return_; ++k) {
+    const auto found = arrivals_.lower_bound({NodeId(k), 0});
+    const bool named = found != arrivals_.end() && found->first.first == k;
+    if (k != id_ && !named) throw Error(fmt::format("the roster lacks node {}", k));
+  }
+}
+
+/// Who is in now, with what the master told of their processes.
+std::vector<Peer> MasterMembership::gather_peers() {
+  using Kind = LeaseKeeper::Notice::Kind;
+  const Epoch& epoch = keeper_->lease().epoch();
+  std::vector<Peer> peers(count_);
+  std::vector<LeaseKeeper::Notice> notices = keeper_->take_notices();
   for (std::size_t k = 0; k < count_; ++k) {
-    if (!roster.named[k]) throw Error(fmt::format("the roster lacks node {}", k));
+    const auto node = NodeId(k);
+    const std::uint32_t incarnation = k < epoch.incarnations.size() ? epoch.incarnations[k] : 0;
+    auto found = arrivals_.find({node, incarnation});
+    const bool in = incarnation != 0;
+    if (in && node != id_ && found == arrivals_.end()) {
+      throw Error(fmt::format("the master let node {} in without saying where it is", node));
+    }
+    // Founders know of all; one that died since is told of as any other death.
+    if (!in && !is_return_) found = arrivals_.lower_bound({node, 0});
+    if (found != arrivals_.end() && found->first.first == node) {
+      if (in) open_door(found->second, soon());
+      peers[k] = std::move(found->second.peer);
+    } else {
+      peers[k].alive = node == id_;
+    }
+    peers[k].id = node;
+    peers[k].epoch = in ? epoch.since[k] : 1;
+    bool told = in || is_return_;  // what was told of it so far is in what is returned
+    std::erase_if(notices, [&](const LeaseKeeper::Notice& notice) {
+      const bool about = notice.node == node && (notice.kind == Kind::kDeath || notice.kind == Kind::kReturn);
+      return about && (told || notice.kind == Kind::kReturn || !(told = true));
+    });
   }
-  return roster;
+  arrivals_.clear();
+  keeper_->put_back(std::move(notices));
+  return peers;
 }
 
 /// A node may touch memory when the master has said so, and the master says so when all others know of this one.
@@ -230,56 +269,68 @@ void MasterMembership::await_lease(Clock::time_point deadline) {
     const Status status = await_frame(*connection_, frame, std::min(deadline, Clock::now() + until));
     if (status.code() == Errc::kDeadline && Clock::now() < deadline) continue;
     fail_unless(status);
-    if (frame.op() != "answer" && frame.op() != "death") fail_to_start(frame);
+    const std::string& op = frame.op();
+    if (op != "answer" && op != "death" && op != "newcomer" && op != "given_up") fail_to_start(frame);
     if (const std::string why = on_frame(frame); !why.empty()) throw Error("the master makes no sense: " + why);
   }
   show_right();
   if (keeper_->fenced()) throw Error("this node was declared out while it joined", Errc::kFenced);
 }
 
-void MasterMembership::take_peers(Frame& frame, Roster& roster) const {
+void MasterMembership::take_peers(Frame& frame) {
   const auto list = frame.body.find("peers");
   const auto count = list == frame.body.end() || !list->is_array() ? 0 : list->size();
   if (count == 0 || frame.fds.size() != (uses_doors_ ? 0 : count)) {
     throw Error("the master's roster makes no sense: its segments do not match its nodes");
   }
   for (std::size_t k = 0; k < count; ++k) {
-    Fields fields((*list)[k]);
-    const std::uint64_t node = fields.number("node", count_ - 1u);
-    Peer peer;
-    peer.id = NodeId(node);
-    peer.pid = int(fields.number("pid", std::numeric_limits<int>::max()));
-    peer.address = fields.text("address", kMaxAddressBytes);
-    peer.memory_bytes = fields.number("memory", GlobalAddress::kOffsetMask + 1);
-    peer.cache_bytes = fields.number("cache", GlobalAddress::kOffsetMask + 1);
-    peer.line_bytes = std::uint32_t(fields.number("line", UINT32_MAX));
-    DoorPlate door;
-    if (uses_doors_ && (*list)[k].contains("door")) {
-      door = {fields.printable("door", kMaxDoorBytes), fields.printable("token", kMaxDoorBytes)};
-    }
-    if (!fields.ok()) throw Error("the master's roster makes no sense: " + fields.why());
-    if (roster.named[node]) throw Error(fmt::format("the roster names node {} twice", node));
-    if (!uses_doors_) peer.segment = std::move(frame.fds[k]);
-    roster.named[node] = true;
-    roster.peers[node] = std::move(peer);
-    roster.doors[node] = std::move(door);
+    const std::size_t before = arrivals_.size();
+    const std::string why = take_arrival((*list)[k], uses_doors_ ? base::Fd() : std::move(frame.fds[k]));
+    if (!why.empty()) throw Error("the master's roster makes no sense: " + why);
+    if (arrivals_.size() == before) throw Error("the roster names a node twice");
   }
 }
 
+/// Nothing when the entry makes sense, else why not.
+std::string MasterMembership::take_arrival(const Json& entry, base::Fd segment) {
+  Fields fields(entry);
+  Arrival arrival;
+  Peer& peer = arrival.peer;
+  peer.id = NodeId(fields.number("node", count_ - 1u));
+  const auto incarnation = std::uint32_t(fields.number("incarnation", UINT32_MAX));
+  peer.epoch = std::uint32_t(fields.number("epoch", UINT32_MAX));
+  peer.pid = int(fields.number("pid", std::numeric_limits<int>::max()));
+  peer.address = fields.text("address", kMaxAddressBytes);
+  peer.memory_bytes = fields.number("memory", GlobalAddress::kOffsetMask + 1);
+  peer.cache_bytes = fields.number("cache", GlobalAddress::kOffsetMask + 1);
+  peer.line_bytes = std::uint32_t(fields.number("line", UINT32_MAX));
+  if (uses_doors_ && entry.contains("door")) {
+    arrival.door = {fields.printable("door", kMaxDoorBytes), fields.printable("token", kMaxDoorBytes)};
+  }
+  if (!fields.ok()) return fields.why();
+  if (incarnation == 0 || peer.id == id_) return "there is no other node's process";
+  if (arrivals_.size() > 2u * count_) return "there are more processes than any cluster needs";
+  peer.segment = std::move(segment);
+  arrivals_[{peer.id, incarnation}] = std::move(arrival);
+  return {};
+}
+
 /// Gets the segments of the peers on this host.
-void MasterMembership::open_doors(Roster& roster, Clock::time_point deadline) const {
-  for (Peer& peer : roster.peers) {
-    const DoorPlate& door = roster.doors[peer.id];
-    if (door.name.empty()) continue;
-    try {
-      peer.segment = fetch_segment(door.name, door.token, deadline);
-    } catch (const Error& error) {
-      if (error.code() != Errc::kNotFound) {
-        throw Error(fmt::format("cannot get the segment of node {}: {}", peer.id, error.what()), error.code());
-      }
-      // Two hosts that look alike (copies of one running machine), or a death, of which the master will tell.
-      spdlog::info("node {} says that it is on this host: {}", peer.id, error.what());
+void MasterMembership::open_doors(Clock::time_point deadline) {
+  for (auto& [who, arrival] : arrivals_) open_door(arrival, deadline);
+}
+
+void MasterMembership::open_door(Arrival& arrival, Clock::time_point deadline) const {
+  if (arrival.door.name.empty()) return;
+  const DoorPlate door = std::exchange(arrival.door, {});
+  try {
+    arrival.peer.segment = fetch_segment(door.name, door.token, deadline);
+  } catch (const Error& error) {
+    if (error.code() != Errc::kNotFound) {
+      throw Error(fmt::format("cannot get the segment of node {}: {}", arrival.peer.id, error.what()), error.code());
     }
+    // Two hosts that look alike (copies of one running machine), or a death, of which the master will tell.
+    spdlog::info("node {} says that it is on this host: {}", arrival.peer.id, error.what());
   }
 }
 

@@ -92,9 +92,9 @@ class SignalSource {
   base::Fd fd_;
 };
 
-/// Five descriptors per node are needed here, and one per peer in each node, which inherits the limit.
+/// Six descriptors per node are needed here, and one per peer in each node, which inherits the limit.
 void raise_file_limit(NodeId nodes) {
-  const rlim_t needed = rlim_t(nodes) * 6 + 128;
+  const rlim_t needed = rlim_t(nodes) * 7 + 128;
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   if (limit.rlim_max != RLIM_INFINITY && limit.rlim_max < needed) {
@@ -120,19 +120,23 @@ void ensure_standard_streams() {
 /// Invariants:
 ///   1. Waits only in poll(2), until an event or the next deadline.
 ///   2. No node outlives it: the nodes' destructors kill what still runs.
+///   3. A node has one process at a time: what was there before is reaped when another one is started.
 class Launcher {
  public:
-  explicit Launcher(const LaunchSpec& spec) : spec_(spec), master_(master_config(spec)) {}
+  explicit Launcher(const LaunchSpec& spec) : spec_(spec), logs_(log_folder(spec)), master_(master_config(spec)) {}
   int run();
 
  private:
   struct Running {
     ChildProcess process;               // the node, or, on another host, the ssh that leads there
     std::array<LineWriter, 2> writers;  // of stdout and stderr
-    bool lost = false;                  // declared out, whatever its process does
+    std::string lost;                   // why it was declared out, whatever its process does; empty: it was not
+    unsigned restarts = 0;              // how often it was started again
   };
 
   static MasterConfig master_config(const LaunchSpec& spec);
+  static std::optional<LogFolder> log_folder(const LaunchSpec& spec);
+  void add_log(std::map<std::string, std::string>& environment, NodeId node) const;
   [[nodiscard]] std::map<std::string, std::string> node_environment(NodeId node) const;
   [[nodiscard]] SpawnSpec spawn_spec(NodeId node) const;
   [[nodiscard]] std::string start_request(NodeId node) const;
@@ -143,6 +147,10 @@ class Launcher {
   void on_signal();
   void pass_output(Running& node, int max_reads);
   void on_exit(NodeId id);
+  [[nodiscard]] bool wants_restart(const Running& node, int signal, Master::Exit exit) const;
+  [[nodiscard]] bool start_again(NodeId id, const std::string& why);
+  [[nodiscard]] int start(NodeId id);
+  void kill_lost(const Running& node);
   void on_losses();
   void on_failure(NodeId id, const std::string& why, bool expected);
   void on_clock();
@@ -152,10 +160,12 @@ class Launcher {
   [[nodiscard]] std::size_t alive() const;
 
   const LaunchSpec& spec_;
+  const std::optional<LogFolder> logs_;
   const SignalSource signals_;  // before the master, whose thread must not take the signals
   Master master_;
   std::vector<const Host*> hosts_;  // of each node, when they run on others
   std::vector<Running> nodes_;
+  bool ending_ = false;  // nobody is started again
   int code_ = 0;
   int passed_on_ = 0;  // the last signal that the user had us pass on
   int interrupts_ = 0;
@@ -177,11 +187,27 @@ int Launcher::run() {
 MasterConfig Launcher::master_config(const LaunchSpec& spec) {
   MasterConfig config{spec.nodes, fmt::format("{}", fmt::join(spec.argv, " "))};
   config.lease = spec.lease;
+  config.recoverable = spec.restarts > 0;
   if (spec.remote) {
     config.listen = spec.remote->listen;
     config.key = spec.remote->key;
   }
   return config;
+}
+
+std::optional<LogFolder> Launcher::log_folder(const LaunchSpec& spec) {
+  if (!spec.log) return std::nullopt;
+  return LogFolder(*spec.log, {spec.nodes, spec.options.line_bytes, spec.options.memory_bytes, !spec.remote});
+}
+
+void Launcher::add_log(std::map<std::string, std::string>& environment, NodeId node) const {
+  environment["ATOLL_LOG_MODE"] = spec_.log ? spec_.log->mode : "off";
+  environment["ATOLL_RECOVER"] = "off";
+  if (!spec_.log) return;
+  environment["ATOLL_LOG_DIR"] = logs_->of_node(node);
+  if (spec_.log->bytes != 0) environment["ATOLL_LOG_SIZE"] = std::to_string(spec_.log->bytes);
+  const bool again = node < nodes_.size() && nodes_[node].restarts > 0;
+  if (again || spec_.log->recover) environment["ATOLL_RECOVER"] = "on";
 }
 
 std::map<std::string, std::string> Launcher::node_environment(NodeId node) const {
@@ -200,6 +226,7 @@ std::map<std::string, std::string> Launcher::node_environment(NodeId node) const
                                                {"ATOLL_READ_IN_PLACE", options.read_in_place ? "on" : "off"},
                                                {"ATOLL_TRANSPORT", options.transport}};
   if (!options.address.empty() && !remote()) result["ATOLL_ADDRESS"] = options.address;  // of this host alone
+  add_log(result, node);
   for (const auto& [name, value] : spec_.environment) result[name] = value;
   result["ATOLL_MASTER"] = master_.socket_name();
   result["ATOLL_NODE"] = std::to_string(node);
@@ -245,15 +272,23 @@ int Launcher::start_all() {
     for (const Host& host : spec_.remote->hosts) hosts_.insert(hosts_.end(), host.slots, &host);
   }
   for (NodeId id = 0; id < spec_.nodes; ++id) {
-    const std::string request = remote() ? start_request(id) : std::string();
-    ChildProcess process;
-    if (const int error = process.start(spawn_spec(id)); error != 0) return error;
-    nodes_.push_back({std::move(process),
+    nodes_.push_back({ChildProcess(),
                       {LineWriter(line_prefix(id, spec_.nodes, out_colour), STDOUT_FILENO),
-                       LineWriter(line_prefix(id, spec_.nodes, err_colour), STDERR_FILENO)}});
-    // A connection that ends at once does not take it; why it ended is told when that is found.
-    if (remote()) (void)tell(nodes_.back(), request);
+                       LineWriter(line_prefix(id, spec_.nodes, err_colour), STDERR_FILENO)},
+                      {},
+                      0});
+    if (const int error = start(id); error != 0) return error;
   }
+  return 0;
+}
+
+/// 0, or the errno of what could not be started.
+int Launcher::start(NodeId id) {
+  const std::string request = remote() ? start_request(id) : std::string();
+  Running& node = nodes_[id];
+  if (const int error = node.process.start(spawn_spec(id)); error != 0) return error;
+  // A connection that ends at once does not take it; why it ended is told when that is found.
+  if (remote()) (void)tell(node, request);
   return 0;
 }
 
@@ -292,20 +327,35 @@ void Launcher::wait_for_events() {
   if (polls[1].revents != 0) on_losses();
 }
 
-/// Nodes that hang, or cannot be reached: the others go on without them, and nobody waits for their end.
+/// Nodes that hang, or cannot be reached: the others go on without them, and nobody waits for their end. One that is to
+/// be started again is killed, and the rest is done when it has ended.
 void Launcher::on_losses() {
   for (const Master::LostNode& lost : master_.take_losses()) {
-    if (!nodes_[lost.node].process.running()) continue;
-    nodes_[lost.node].lost = true;
+    Running& node = nodes_[lost.node];
+    if (!node.process.running()) continue;
+    node.lost = lost.why;
+    if (wants_restart(node, SIGKILL, Master::Exit::kDied)) {
+      kill_lost(node);
+      continue;
+    }
+    master_.give_up_on(lost.node);
     if (code_ == 0) code_ = 1;
     on_failure(lost.node, "was declared out: " + lost.why, false);
   }
+}
+
+/// On another host its agent does it, if it can be reached; when its connection ends, it has to.
+void Launcher::kill_lost(const Running& node) {
+  if (!remote()) return node.process.kill(SIGKILL);
+  (void)tell(node, encode_signal(SIGKILL));
+  if (!hang_up_at_) hang_up_at_ = Clock::now() + kKillDelay;
 }
 
 void Launcher::on_signal() {
   while (const auto info = signals_.next()) {
     const int signal = int(info->ssi_signo);
     passed_on_ = signal;
+    ending_ = true;
     if (signal == SIGINT && ++interrupts_ > 1) {
       say("interrupted again; killing the {} nodes that still run", alive());
       signal_all(SIGKILL);
@@ -343,6 +393,7 @@ void Launcher::pass_output(Running& node, int max_reads) {
 }
 
 void Launcher::on_exit(NodeId id) {
+  if (spec_.restarts > 0) on_losses();  // it may have ended because it found itself out
   Running& node = nodes_[id];
   pass_output(node, 64);  // more than a pipe can hold
   // A process that the node left behind may hold its pipes open; nobody waits for that.
@@ -357,12 +408,34 @@ void Launcher::on_exit(NodeId id) {
   if (remote() && code == kSshFailed) why += " (so does ssh when the host cannot be reached)";
   const Master::Exit exit = master_.node_exited(id, why);
   if (code == 0 && exit != Master::Exit::kDied) return;
-  if (code_ == 0) code_ = code == 0 ? 1 : code;
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  if (wants_restart(node, signal, exit)) {
+    const std::string lost = std::exchange(node.lost, {});
+    if (start_again(id, lost.empty() ? "was " + why : "was declared out: " + lost)) return;
+  }
+  master_.give_up_on(id);
+  if (code_ == 0) code_ = code == 0 ? 1 : code;
   // We, or the user through us, made it end that way; that needs no report.
   const bool expected = signal != 0 && (signal == passed_on_ || (signal == SIGTERM && terminated_) ||
                                         (signal == SIGKILL && (killed_ || interrupts_ > 1)));
   on_failure(id, signal != 0 ? "was " + why : why, expected);
+}
+
+/// One that crashed, in a cluster that goes on. Who ends by itself, with whatever code, meant to.
+bool Launcher::wants_restart(const Running& node, int signal, Master::Exit exit) const {
+  const bool crashed = signal != 0 || !node.lost.empty();
+  if (!crashed || exit != Master::Exit::kDied || ending_ || terminate_at_ || terminated_ || killed_) return false;
+  return node.restarts < spec_.restarts;
+}
+
+/// False when it could not be.
+bool Launcher::start_again(NodeId id, const std::string& why) {
+  Running& node = nodes_[id];
+  ++node.restarts;
+  say("node {} {}; starting it again ({} of {})", id, why, node.restarts, spec_.restarts);
+  const int error = start(id);
+  if (error != 0) (void)not_executed(error);
+  return error == 0;
 }
 
 void Launcher::on_failure(NodeId id, const std::string& why, bool expected) {
@@ -390,7 +463,9 @@ void Launcher::on_clock() {
     say("{} of the nodes did not end within {}; killing them", alive(), kill_reason_);
     signal_all(SIGKILL);
   }
-  const auto hangs = [](const Running& n) { return n.process.running() && n.lost; };
+  const auto hangs = [this](const Running& n) {
+    return n.process.running() && !n.lost.empty() && !wants_restart(n, SIGKILL, Master::Exit::kDied);
+  };
   const auto hanging = std::size_t(std::count_if(nodes_.begin(), nodes_.end(), hangs));
   if (hanging > 0 && hanging == alive() && !kill_at_ && !killed_) {
     kill_after(kKillDelay, SIGTERM);  // they may say something when they find themselves fenced
@@ -398,7 +473,10 @@ void Launcher::on_clock() {
   }
   if (hang_up_at_ && *hang_up_at_ <= now) {
     hang_up_at_.reset();
-    for (const Running& node : nodes_) node.process.kill(SIGKILL);
+    const bool all = terminated_ || killed_ || ending_;
+    for (const Running& node : nodes_) {
+      if (all || !node.lost.empty()) node.process.kill(SIGKILL);
+    }
   }
 }
 
@@ -431,6 +509,9 @@ int launch(const LaunchSpec& spec) {
   }
   if (spec.remote && slots_of(spec.remote->hosts) < spec.nodes) {
     throw Error(fmt::format("{} nodes, but the hosts have {} slots", spec.nodes, slots_of(spec.remote->hosts)));
+  }
+  if (spec.restarts > 0 && !spec.log) {
+    throw Error("a node that is started again has lost what it had: --restart needs --log process or --log power");
   }
   if (spec.remote && spec.remote->ssh.empty()) throw Error("there is no command that leads to other hosts");
   ensure_standard_streams();

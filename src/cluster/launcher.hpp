@@ -12,6 +12,7 @@
 #include "atoll/status.hpp"
 #include "cluster/agent.hpp"
 #include "cluster/lease.hpp"
+#include "cluster/log_folder.hpp"
 
 namespace atoll::cluster {
 
@@ -28,10 +29,17 @@ struct LaunchSpec {
   std::map<std::string, std::string> environment;  // added for every node; may override what comes from `options`
   /// Where to start the nodes; none: all on this host.
   std::optional<Remote> remote = std::nullopt;
+  std::optional<LogSpec> log = std::nullopt;  // none: nothing is logged
+  /// So often each node is started again when a signal has killed it or it was declared out. REQUIRES: a log.
+  unsigned restarts = 0;
 };
 
 /// A node on another host ends as its agent (agent.hpp) says. Its standard input is empty; on this host node 0 has
 /// ours.
+///
+/// A node that is started again is another process in the same place: it has what the first one had, and
+/// ATOLL_RECOVER=on. One that ended by itself, whatever its code, is not; then, and when it was started again often
+/// enough, the others learn that it does not come back. What is left of a node that was declared out is killed first.
 ///
 /// Runs until all nodes have ended. Returns the exit code of the first that failed (128 + signal for a signal, 1
 /// for one that joined and exited with 0 without leaving), 0 when none did, 127 when there is no such program and

@@ -29,18 +29,45 @@ std::optional<Report> LeaseKeeper::due_report(LeaseTime now) {
 void LeaseKeeper::on_answer(const Answer& answer, LeaseTime now) {
   const Epoch before = lease_.epoch();
   lease_.on_answer(answer, now);
-  if (lease_.epoch().number != before.number) retry_ = kFirstRetry;
-  if (!fenced()) tell_deaths(before);  // one that is out knows nothing of the others any more
+  if (lease_.epoch().number != before.number) {
+    retry_ = kFirstRetry;
+    if (report_at_) report_at_ = now;  // a newcomer may wait to hear that this node has the epoch
+  }
+  if (!fenced()) tell_changes(before);  // one that is out knows nothing of the others any more
   settle(now);
 }
 
-void LeaseKeeper::tell_deaths(const Epoch& before) {
+void LeaseKeeper::tell_changes(const Epoch& before) {
+  using Kind = Notice::Kind;
   const Epoch& after = lease_.epoch();
   for (std::size_t k = 0; k < before.incarnations.size(); ++k) {
-    if (before.incarnations[k] == 0 || after.incarnations[k] == before.incarnations[k]) continue;
-    const auto reason = reasons_.find(NodeId(k));
-    notices_.push_back({NodeId(k), told_, reason == reasons_.end() ? "the master declared it out" : reason->second});
-    unreachable_.erase(NodeId(k));
+    const auto node = NodeId(k);
+    const std::uint32_t was = before.incarnations[k], is = after.incarnations[k];
+    if (was == is || node == lease_.node()) continue;
+    if (was != 0) {
+      const auto reason = reasons_.find(node);
+      const std::string why = reason == reasons_.end() ? "the master declared it out" : reason->second;
+      notices_.push_back({Kind::kDeath, told_, node, was, 0, why});
+      unreachable_.erase(node);
+    }
+    if (is == 0) continue;
+    notices_.push_back({Kind::kReturn, told_, node, is, after.since[k]});
+    reasons_.erase(node);  // those of the process before it
+  }
+  for (const auto& [node, why] : given_up_) tell_given_up(node);
+}
+
+void LeaseKeeper::note_given_up(NodeId node, std::string why) {
+  given_up_.try_emplace(node, std::move(why));
+  tell_given_up(node);
+}
+
+/// Once, and when it is dead.
+void LeaseKeeper::tell_given_up(NodeId node) {
+  const Epoch& epoch = lease_.epoch();
+  if (node >= epoch.incarnations.size() || epoch.incarnations[node] != 0) return;
+  if (told_given_up_.insert(node).second) {
+    notices_.push_back({Notice::Kind::kGivenUp, told_, node, 0, 0, given_up_.at(node)});
   }
 }
 
@@ -81,7 +108,7 @@ void LeaseKeeper::settle(LeaseTime now) {
   }
   if (standing == told_) return;
   told_ = standing;
-  notices_.push_back({kNoNode, standing, std::move(why)});
+  notices_.push_back({Notice::Kind::kStanding, standing, kNoNode, 0, 0, std::move(why)});
 }
 
 LeaseTime LeaseKeeper::next_look() const noexcept {

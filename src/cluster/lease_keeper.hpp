@@ -17,15 +17,21 @@ namespace atoll::cluster {
 ///
 /// Thread-safety: none; the owner's lock.
 /// Invariants:
-///   1. A death is told once, and only of a node that was in an epoch which this node had.
+///   1. A death is told once, and only of a process that was in an epoch which this node had; so is a return, which
+///      is the next thing told of its node.
 ///   2. Each change of this node's standing is told once.
+///   3. That a node is given up is told once, and when it is dead.
 class LeaseKeeper {
  public:
   /// Something to tell the rest of the node.
   struct Notice {
-    NodeId dead = kNoNode;  // kNoNode: it is about this node's own standing
-    Standing standing = Standing::kActive;
-    std::string why;
+    enum class Kind : std::uint8_t { kStanding, kDeath, kReturn, kGivenUp };
+    Kind kind = Kind::kStanding;
+    Standing standing = Standing::kActive;  // of this node
+    NodeId node = kNoNode;                  // whom it is about, if not this node
+    std::uint32_t incarnation = 0;          // the process that died or has come
+    std::uint32_t epoch = 0;                // in which one that has come was let in
+    std::string why{};
   };
 
   /// REQUIRES: incarnation != 0.
@@ -56,7 +62,11 @@ class LeaseKeeper {
   }
   /// Why the master will say that a node is out.
   void note_reason(NodeId node, std::string why) { reasons_[node] = std::move(why); }
+  /// Nobody starts this node again when it is dead.
+  void note_given_up(NodeId node, std::string why);
   [[nodiscard]] std::vector<Notice> take_notices() noexcept { return std::exchange(notices_, {}); }
+  /// What was taken, to be told later after all.
+  void put_back(std::vector<Notice> notices) noexcept { notices_ = std::move(notices); }
 
   /// When there is something to do again.
   [[nodiscard]] LeaseTime next_look() const noexcept;
@@ -67,7 +77,8 @@ class LeaseKeeper {
   static constexpr LeaseTime kFirstRetry = 1'000'000;  // a newcomer reports again so soon, then twice as late each time
 
   void settle(LeaseTime now);
-  void tell_deaths(const Epoch& before);
+  void tell_changes(const Epoch& before);
+  void tell_given_up(NodeId node);
 
   LeaseTimes times_;
   LeaseNode lease_;
@@ -77,6 +88,8 @@ class LeaseKeeper {
   Standing told_ = Standing::kSuspended;  // what the rest of the node knows
   std::set<NodeId> unreachable_;
   std::map<NodeId, std::string> reasons_;
+  std::map<NodeId, std::string> given_up_;  // and why
+  std::set<NodeId> told_given_up_;
   std::vector<Notice> notices_;
 };
 

@@ -1,6 +1,7 @@
 #include "cluster/lease_master.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.hpp"
 
@@ -31,7 +32,9 @@ Answer LeaseMaster::on_report(const Report& report, LeaseTime now) {
   const bool claims = is_member(report) || (report.epoch.number == 0 && memory_.epoch.incarnations[report.node] == 0);
   if (!memory_.established || claims) {
     if (member.heard != report.incarnation) {
-      member = Member{.ended = member.ended, .until = std::max(member.until, now + times_.orphan)};
+      member = Member{.ended = member.ended,
+                      .until = std::max(member.until, now + times_.orphan),
+                      .unsure = std::move(member.unsure)};
       member.heard = report.incarnation;
     }
     member.fresh = report.epoch.number == 0;
@@ -39,7 +42,7 @@ Answer LeaseMaster::on_report(const Report& report, LeaseTime now) {
     member.seen = ours ? report.epoch.number : 0;
     member.acted = report.state != LeaseState::kJoining;
   }
-  if (report.state == LeaseState::kFenced) member.ended = report.incarnation;  // it will never act again
+  if (report.state == LeaseState::kFenced) note_ended(report.node, report.incarnation);  // it will never act again
   if (!memory_.established) learn(report);
   const Verdict verdict = judge(report, now);
   return {term_, report.sent, verdict, memory_.epoch};
@@ -80,12 +83,34 @@ void LeaseMaster::trust_record() {
 /// The first epoch: all are there, and none was ever in another.
 void LeaseMaster::try_found() {
   if (!awaited().empty()) return;
-  memory_.epoch.number = 1;
+  found();
+  memory_.established = true;
+}
+
+/// An epoch of all who are there. Nobody else acts, and they begin when all of them have it.
+void LeaseMaster::found() {
+  memory_.founded = ++memory_.epoch.number;
   for (std::size_t k = 0; k < memory_.members.size(); ++k) {
     memory_.epoch.incarnations[k] = memory_.members[k].heard;
-    memory_.epoch.since[k] = 1;
+    memory_.epoch.since[k] = memory_.founded;
+    memory_.members[k].newcomer = true;
   }
-  memory_.established = true;
+}
+
+/// Nobody who may ever have acted is left, under any master, and every node has a process that never did.
+bool LeaseMaster::may_found_anew() const noexcept {
+  if (memory_.founded == 0) return false;
+  bool founded_already = true;
+  for (std::size_t k = 0; k < memory_.members.size(); ++k) {
+    const Member& member = memory_.members[k];
+    const std::uint32_t in = memory_.epoch.incarnations[k];
+    if (in == 0 || memory_.epoch.since[k] != memory_.founded) founded_already = false;
+    if (in != 0 && !member.newcomer) return false;
+    if (!member.unsure.empty() && rules_.hold(LeaseRule::kFoundAnew)) return false;
+    const bool waits = in == 0 ? member.heard != 0 && member.fresh : member.heard == in;
+    if (!waits || member.acted || member.ended == member.heard) return false;
+  }
+  return !founded_already;
 }
 
 std::vector<NodeId> LeaseMaster::awaited() const {
@@ -113,13 +138,21 @@ Verdict LeaseMaster::judge(const Report& report, LeaseTime now) {
       ++memory_.epoch.number;
       memory_.epoch.incarnations[report.node] = report.incarnation;
       memory_.epoch.since[report.node] = memory_.epoch.number;
+      member.newcomer = true;
+    } else if (may_found_anew()) {
+      found();
     }
     return Verdict::kHeld;
   }
   note_health(report, now);
   if (member.condemned) return Verdict::kHeld;
   const bool newcomer = report.state == LeaseState::kJoining && rules_.hold(LeaseRule::kNewcomersWait);
-  if (newcomer && (report.epoch.number > memory_.epoch.number || !others_know(report.node))) return Verdict::kHeld;
+  if (newcomer && (report.epoch.number > memory_.epoch.number || !others_know(report.node))) {
+    if (member.newcomer) member.until = std::max(member.until, now + times_.lease);  // it is there, and waits
+    if (may_found_anew()) found();
+    return Verdict::kHeld;
+  }
+  member.newcomer = false;
   const bool longer = report.state == LeaseState::kOrphaned && rules_.hold(LeaseRule::kOrphansLastLonger);
   member.until = longer ? std::max(member.until, now + times_.lease) : now + times_.lease;
   return Verdict::kRenewed;
@@ -137,7 +170,8 @@ bool LeaseMaster::may_enter(const Report& report) const noexcept {
 
 /// Every other member has the present epoch; and, but for founders, one of them has acted.
 bool LeaseMaster::others_know(NodeId node) const noexcept {
-  bool beside_member = memory_.epoch.since[node] == 1 || !rules_.hold(LeaseRule::kNewcomersNeedAMember);
+  bool beside_member =
+      memory_.epoch.since[node] == std::max(memory_.founded, 1U) || !rules_.hold(LeaseRule::kNewcomersNeedAMember);
   for (std::size_t k = 0; k < memory_.members.size(); ++k) {
     if (k == node || memory_.epoch.incarnations[k] == 0) continue;
     if (memory_.members[k].seen < memory_.epoch.number) return false;
@@ -211,15 +245,27 @@ std::vector<Loss> LeaseMaster::on_clock(LeaseTime now) {
 }
 
 std::vector<Loss> LeaseMaster::node_ended(NodeId node, std::uint32_t incarnation, LeaseTime now) {
-  memory_.members[node].ended = incarnation;
+  note_ended(node, incarnation);
   return on_clock(now);
 }
 
+void LeaseMaster::note_ended(NodeId node, std::uint32_t incarnation) {
+  Member& member = memory_.members[node];
+  member.ended = incarnation;
+  std::erase(member.unsure, incarnation);
+  // One that waits to be let in is not waited for any more, also when another one of its node ends after it.
+  if (!memory_.established || member.heard != incarnation || memory_.epoch.has(node, incarnation)) return;
+  member.heard = 0;
+  member.fresh = member.acted = false;
+}
+
 void LeaseMaster::take_out(NodeId node) {
-  memory_.epoch.incarnations[node] = 0;
+  Member& member = memory_.members[node];
+  const std::uint32_t out = std::exchange(memory_.epoch.incarnations[node], 0);
   memory_.epoch.since[node] = 0;
-  memory_.members[node] = Member{.ended = memory_.members[node].ended};
-  for (Member& member : memory_.members) member.complaints.erase(node);
+  if (!member.newcomer && member.ended != out) member.unsure.push_back(out);
+  member = Member{.ended = member.ended, .unsure = std::move(member.unsure)};
+  for (Member& other : memory_.members) other.complaints.erase(node);
 }
 
 void LeaseMaster::slept(LeaseTime now) noexcept {

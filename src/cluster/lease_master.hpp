@@ -24,21 +24,25 @@ struct LeaseRecord {
 ///   1. Established is for ever, and nothing is renewed and no epoch made before.
 ///   2. A member is taken out only when its right has run out in the master's view, or its process has ended.
 ///   3. The epoch's number only grows; between two epochs the members are the same.
+///   4. A member that is a newcomer has never had a lease, whatever was lost on its way: it was never sent one.
 class LeaseMaster {
  public:
   struct Member {
     std::uint32_t heard = 0;                     // the incarnation that reported to this master; 0: none
     bool fresh = false;                          // that one was never in an epoch
     bool acted = false;                          // that one has had a lease
+    bool newcomer = false;                       // it is in, and was never given a lease
     std::uint32_t ended = 0;                     // the incarnation whose process has ended, as its launcher says
     std::uint32_t seen = 0;                      // the epoch of this master that it said to have
     LeaseTime until = 0;                         // the end of its right, at the latest
     std::optional<LeaseTime> suspended_since{};  // its reports say that it waits for our answers
     std::optional<LossReason> condemned{};       // it is not renewed any more, and why
     std::map<NodeId, LeaseTime> complaints{};    // whom it cannot reach, and since when
+    std::vector<std::uint32_t> unsure{};         // who is out, has perhaps acted, and is not known to have ended
   };
   struct Memory {
     bool established = false;
+    std::uint32_t founded = 0;          // the epoch in which this master founded the cluster; 0: another one did
     Epoch epoch;                        // while not established: the newest that anyone told of
     bool told_by_member = false;        // by one that has had a lease
     std::optional<LeaseRecord> record;  // of the predecessor, while nobody has witnessed that it is the newest
@@ -68,6 +72,8 @@ class LeaseMaster {
   [[nodiscard]] Term term() const noexcept { return term_; }
   [[nodiscard]] const Epoch& epoch() const noexcept { return memory_.epoch; }
   [[nodiscard]] const Memory& memory() const noexcept { return memory_; }
+  /// Whether the process that is in under this id has certainly never acted.
+  [[nodiscard]] bool is_newcomer(NodeId node) const noexcept { return memory_.members[node].newcomer; }
   /// The nodes that a master which is not established waits for.
   [[nodiscard]] std::vector<NodeId> awaited() const;
 
@@ -77,6 +83,8 @@ class LeaseMaster {
   [[nodiscard]] bool is_witness(const Report& report) const noexcept;
   void trust_record();
   void try_found();
+  [[nodiscard]] bool may_found_anew() const noexcept;
+  void found();
   [[nodiscard]] bool is_member(const Report& report) const noexcept;
   [[nodiscard]] Verdict judge(const Report& report, LeaseTime now);
   [[nodiscard]] bool may_enter(const Report& report) const noexcept;
@@ -86,6 +94,7 @@ class LeaseMaster {
   [[nodiscard]] std::size_t complaints_against(NodeId node) const noexcept;
   [[nodiscard]] std::optional<LossReason> reason_to_go(NodeId node, LeaseTime now) const noexcept;
   void take_out(NodeId node);
+  void note_ended(NodeId node, std::uint32_t incarnation);
 
   Term term_;
   LeaseTimes times_;

@@ -35,18 +35,6 @@ void ring(const base::Fd& wake) noexcept {
 
 }  // namespace
 
-const char* Master::to_string(State state) noexcept {
-  switch (state) {
-    case State::kStarting:
-    case State::kJoining:
-    case State::kOffered: return "starting";
-    case State::kJoined: return "joined";
-    case State::kLeft: return "left";
-    case State::kDead: return "dead";
-  }
-  return "unknown";
-}
-
 Master::Master(MasterConfig config)
     : config_(std::move(config)),
       name_(make_socket_name()),
@@ -103,6 +91,7 @@ Master::Exit Master::node_exited(NodeId node, const std::string& why) {
   if (running_) exit = all_left_ && member.state != State::kDead ? Exit::kLeft : Exit::kDied;
   member.dies_at.reset();
   end_member(node, why);
+  std::erase_if(losses_, [node](const LostNode& lost) { return lost.node == node; });  // they were of that process
   if (member.client != nullptr) member.client->gone = true;
   ring(wake_);
   return exit;
@@ -278,8 +267,8 @@ void Master::drop(Client& client, const std::string& why) {
 
 /// A node that is not heard any more is not stopped by that: once the cluster runs, it is out when its lease is.
 void Master::turned_away(const Client& client, const std::string& why) {
-  if (client.node == kNoNode) return;
-  if (!running_ && !resuming_) return end_member(client.node, clipped(why));
+  if (client.node == kNoNode || members_[client.node].client != &client) return;
+  if ((!running_ && !resuming_) || never_acted(client.node)) return end_member(client.node, clipped(why));
   members_[client.node].why = clipped(why);
 }
 
@@ -288,16 +277,23 @@ void Master::connection_ended(Client& client) {
   client.gone = true;
   if (client.node == kNoNode) return;
   Member& member = members_[client.node];
-  if (member.state == State::kDead || all_left_) return;
+  if (all_left_) return;
+  if (member.state == State::kDead || member.client != &client) return note_end(client);
   member.why = client.connection.why();
-  if (!client.far || (!running_ && !resuming_)) member.dies_at = Clock::now() + kReasonGrace;
+  // One that never acted joins over one connection: without it, it never will.
+  const bool ended = !client.far || (!running_ && !resuming_) || never_acted(client.node);
+  if (ended) member.dies_at = Clock::now() + kReasonGrace;
 }
 
 /// The process of a node has ended, for certain; or, until the cluster runs, the node is of no use.
 void Master::end_member(NodeId node, const std::string& why) {
   Member& member = members_[node];
   member.dies_at.reset();
-  if (member.state == State::kDead || all_left_) return;
+  if (all_left_) return;
+  if (member.state == State::kDead) {
+    if (running_) declare(lease_.node_ended(node, member.incarnation, base::boot_ns()));  // declared out before
+    return;
+  }
   if (!running_ && !resuming_) {
     const State was = std::exchange(member.state, State::kDead);
     member.why = clipped(why);
@@ -306,6 +302,7 @@ void Master::end_member(NodeId node, const std::string& why) {
   }
   member.why = clipped(why);
   declare(lease_.node_ended(node, member.incarnation, base::boot_ns()));
+  if (running_ && member.state != State::kDead) end_newcomer(node);
 }
 
 void Master::fail_start(const std::string& why) {
@@ -316,7 +313,9 @@ void Master::fail_start(const std::string& why) {
 }
 
 void Master::check_all_left() {
-  const auto done = [](const Member& m) { return m.state == State::kLeft || m.state == State::kDead; };
+  const auto done = [this](const Member& m) ATOLL_NO_THREAD_SAFETY_ANALYSIS {
+    return m.state == State::kLeft || (m.state == State::kDead && !may_come_back(m));
+  };
   if (!running_ || all_left_ || !std::all_of(members_.begin(), members_.end(), done)) return;
   all_left_ = true;
   if (record_) record_->remove();
@@ -354,7 +353,8 @@ Master::Outcome Master::outcome() {
 void Master::send_all(const Json& body, NodeId except) {
   for (std::size_t k = 0; k < members_.size(); ++k) {
     Client* client = members_[k].client;
-    if (k != except && client != nullptr && !client->gone) client->connection.send(body);
+    if (k == except || client == nullptr || client->gone) continue;
+    if (!running_ || is_introduced(members_[k])) client->connection.send(body);
   }
 }
 

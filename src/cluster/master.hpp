@@ -39,6 +39,8 @@ struct MasterConfig {
   /// Where it leaves to its successor who is in; without, a successor needs all nodes.
   std::optional<std::string> state_file = std::nullopt;
   bool returns = false;  // who ends it may start it again: nodes wait for that
+  /// Another process may take the place of a node that died, while the others live on.
+  bool recoverable = false;
 };
 
 /// Introduces the nodes of a cluster to each other and keeps what they have in common.
@@ -48,18 +50,28 @@ struct MasterConfig {
 /// door (door.hpp), and the master tells peers of the same host, and nobody else, where it is. The nodes say "ready"
 /// when they have what they can get, and the cluster runs when all are.
 ///
+/// A recoverable cluster lets another process (a new incarnation) take a dead node's place. It joins and makes its
+/// offer as the first one did, and is told of those who are in; the others are told of it (a "newcomer" frame with its
+/// offer, before the epoch that has it), and it begins when all of them have reported that they have that epoch. When
+/// all are dead, or the last of them died before its newcomers had begun, the cluster is founded anew when all nodes
+/// are there again.
+///
 /// Thread-safety: every method may be called from any thread.
 /// Invariants:
 ///   1. Nodes learn of each other only when all of them have made their offer; until the cluster runs any loss fails
 ///      the start for everyone, with the reason.
-///   2. A node's state only moves forward: starting, joining, joined, left, dead. One death notice per node. Once the
-///      cluster runs, dead is who is not in the lease's epoch any more, and nobody else.
+///   2. A process's state only moves forward: starting, joining, joined, left, dead. One death notice per process that
+///   was
+///      in. Once the cluster runs, dead is who is not in the lease's epoch any more, or ended before it was; a node
+///      that is dead joins again as another process, where that is allowed, and nobody takes the place of one that is
+///      in.
 ///   3. A node that said "leave" still serves its memory until all have: its end before that is a death.
 ///   4. Nothing that a client sends takes the master down; a malformed frame costs the client its connection.
 ///   5. The thread never blocks but in poll(2), and on the disk when an epoch begins.
 ///   6. Who comes by TCP is heard, and told anything, only after it has proven the key (gate.hpp); who comes by the
-///   unix
-///      socket must be of the same user, as the kernel says.
+///      unix socket must be of the same user, as the kernel says.
+///   7. A node is sent an epoch only behind the offers of all who are in it.
+///   8. It is over when every node has left, or is dead and does not come back.
 class Master {
  public:
   /// What a node was to the cluster when its process ended.
@@ -77,6 +89,8 @@ class Master {
   /// The launcher knows how the process of a node ended: "killed by signal 9 (SIGKILL)", "exited with code 3".
   /// What the node sent before its end counts first. REQUIRES: node < config.nodes.
   Exit node_exited(NodeId node, const std::string& why) ATOLL_EXCLUDES(mutex_);
+  /// Nobody will start this node again: when it is dead, that is for ever. REQUIRES: node < config.nodes.
+  void give_up_on(NodeId node) ATOLL_EXCLUDES(mutex_);
   /// Where it listens for nodes of other hosts: with the port that the system chose. None when it does not.
   [[nodiscard]] const std::optional<TcpAddress>& tcp_address() const noexcept { return tcp_address_; }
 
@@ -97,7 +111,6 @@ class Master {
 
  private:
   enum class State : std::uint8_t { kStarting, kJoining, kOffered, kJoined, kLeft, kDead };
-  static const char* to_string(State state) noexcept;
   static constexpr auto kIdleLimit = std::chrono::seconds(30);  // for a client that has not joined
 
   struct Client {
@@ -110,6 +123,8 @@ class Master {
     int pid = 0;                    // as the kernel says; 0 when it is not of this host
     bool closing = false;           // sends what is queued, then is closed
     bool gone = false;              // to be removed by the thread
+    /// The epoch whose members it has the offers of; none: it came back, and has not said which one it has.
+    std::optional<std::uint32_t> told = 0;
     Clock::time_point idle_until;
   };
   struct Member {
@@ -127,6 +142,9 @@ class Master {
     std::string why;                           // of its death
     std::optional<Clock::time_point> dies_at;  // its connection ended; a better reason may come until then
     Client* client = nullptr;
+    std::uint32_t restarts = 0;  // how often another process took its place
+    std::uint64_t brought = 0;   // the memory of the process before it
+    bool given_up = false, told_given_up = false;
   };
   struct Waiter {
     Client* client = nullptr;
@@ -168,6 +186,7 @@ class Master {
   void begin() ATOLL_REQUIRES(mutex_);
   [[nodiscard]] bool save_record() ATOLL_REQUIRES(mutex_);
   void tell_epoch(NodeId except) ATOLL_REQUIRES(mutex_);
+  void on_outdated_report(Client& client, const Report& report) ATOLL_REQUIRES(mutex_);
   [[nodiscard]] std::string reason_of(const Loss& loss) const ATOLL_REQUIRES(mutex_);
   void declare(const std::vector<Loss>& losses) ATOLL_REQUIRES(mutex_);
   void look_at_leases() ATOLL_REQUIRES(mutex_);
@@ -178,10 +197,26 @@ class Master {
       ATOLL_REQUIRES(mutex_);
   void on_names(Client& client, const Frame& frame) ATOLL_REQUIRES(mutex_);
 
+  // master_newcomers.cpp
+  [[nodiscard]] bool may_come_back(const Member& member) const noexcept ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] bool is_introduced(const Member& member) const noexcept ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] bool never_acted(NodeId node) const noexcept ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] std::string refusal_of_successor(NodeId node) const ATOLL_REQUIRES(mutex_);
+  void make_room_for_successor(Member& member) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] std::string refusal_of_memory(const Member& member) const ATOLL_REQUIRES(mutex_);
+  void introduce_newcomer(NodeId node) ATOLL_REQUIRES(mutex_);
+  void tell(Client& client, const Answer& answer) ATOLL_REQUIRES(mutex_);
+  void send_given_up(Client& client) ATOLL_REQUIRES(mutex_);
+  void tell_given_up() ATOLL_REQUIRES(mutex_);
+  void end_newcomer(NodeId node) ATOLL_REQUIRES(mutex_);
+  void note_end(const Client& client) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] const char* state_text(NodeId node) const ATOLL_REQUIRES(mutex_);
+
   // What happens to members.
   [[nodiscard]] bool uses_doors() const noexcept { return config_.listen.has_value(); }
   [[nodiscard]] bool all_are(State state) const ATOLL_REQUIRES(mutex_);
   void send_rosters() ATOLL_REQUIRES(mutex_);
+  void send_roster(NodeId to) ATOLL_REQUIRES(mutex_);
   [[nodiscard]] Json peer_entry(NodeId node, const Member& to) const ATOLL_REQUIRES(mutex_);
   void refuse(Client& client, const std::string& why) ATOLL_REQUIRES(mutex_);
   void drop(Client& client, const std::string& why) ATOLL_REQUIRES(mutex_);

@@ -58,9 +58,12 @@ void Master::on_frame(Client& client, Frame& frame) {
   if (op == "join") return on_join(client, frame);
   if (op == "return") return on_return(client, frame);
   if (client.node == kNoNode) return drop(client, fmt::format("it sent \"{}\" without having joined", clipped(op, 32)));
+  if (op == "report") return on_report(client, frame);
+  if (client.incarnation != members_[client.node].incarnation) {
+    return refuse(client, fmt::format("another process has taken the place of node {}", client.node));
+  }
   if (op == "exchange") return on_exchange(client, frame);
   if (op == "ready") return on_ready(client);
-  if (op == "report") return on_report(client, frame);
   if (op == "names") return on_names(client, frame);
   if (!running_ && !resuming_)
     return drop(client, fmt::format("it sent \"{}\" before all had joined", clipped(op, 32)));
@@ -90,6 +93,7 @@ void Master::on_join(Client& client, const Frame& frame) {
   if (incarnation == 0) return drop(client, "it sent a \"join\" in which \"incarnation\" is 0");
   if (const std::string why = refusal(client, node, line); !why.empty()) return refuse(client, why);
   Member& member = members_[node];
+  if (running_) make_room_for_successor(member);
   member.state = State::kJoining;
   member.incarnation = client.incarnation = incarnation;
   member.pid = client.pid != 0 ? client.pid : int(pid);  // where the kernel knows it, its word counts
@@ -106,6 +110,8 @@ void Master::on_join(Client& client, const Frame& frame) {
                           {"grace_ms", std::uint64_t(config_.grace.count())},
                           {"doors", uses_doors()},
                           {"returns", config_.returns},
+                          {"recoverable", config_.recoverable},
+                          {"return", running_},
                           {"listens", config_.listen ? clipped(config_.listen->host, kMaxHostNameBytes) : ""}});
 }
 
@@ -113,7 +119,9 @@ void Master::on_join(Client& client, const Frame& frame) {
 std::string Master::refusal(const Client& client, std::uint64_t node, std::uint64_t line) {
   if (client.node != kNoNode) return fmt::format("it has joined already, as node {}", client.node);
   if (!failure_.empty()) return failure_;
-  if (resuming_) return "this master has the nodes of a cluster that ran before it; a new one needs a new master";
+  const bool again = running_ && config_.recoverable;
+  if (resuming_ && !again)
+    return "this master has the nodes of a cluster that ran before it; a new one needs a new master";
   if (lease_.memory().record) {
     return fmt::format("this master waits for the nodes of a cluster that ran before it; if that is over, remove {}",
                        record_->path());
@@ -122,10 +130,15 @@ std::string Master::refusal(const Client& client, std::uint64_t node, std::uint6
     return fmt::format("there is no node {}: the cluster has {} (0 to {})", node, config_.nodes, config_.nodes - 1);
   }
   const Member& member = members_[node];
-  if (member.state == State::kDead) return fmt::format("node {} has already ended: {}", node, member.why);
-  if (member.state != State::kStarting) return fmt::format("node {} has joined already (process {})", node, member.pid);
+  if (again) {
+    if (const std::string why = refusal_of_successor(NodeId(node)); !why.empty()) return why;
+  } else if (member.state == State::kDead) {
+    return fmt::format("node {} has already ended: {}", node, member.why);
+  } else if (member.state != State::kStarting) {
+    return fmt::format("node {} has joined already (process {})", node, member.pid);
+  }
   for (std::size_t k = 0; k < members_.size(); ++k) {
-    if (members_[k].state == State::kStarting || members_[k].line == line) continue;
+    if (members_[k].line == 0 || members_[k].line == line) continue;
     return fmt::format("its lines have {} bytes, those of node {} have {}; all nodes need the same (ATOLL_LINE)", line,
                        k, members_[k].line);
   }
@@ -146,14 +159,13 @@ void Master::on_exchange(Client& client, Frame& frame) {
     member.token = fields.printable("token", kMaxDoorBytes);
   }
   if (!fields.ok()) return drop(client, "it sent an \"exchange\" in which " + fields.why());
-  if (uses_doors()) {
-    member.state = State::kOffered;
-    if (all_are(State::kOffered)) send_rosters();
-    return;
+  if (!uses_doors()) {
+    if (const std::string why = take_segment(member, std::move(frame.fds[0])); !why.empty()) return refuse(client, why);
   }
-  if (const std::string why = take_segment(member, std::move(frame.fds[0])); !why.empty()) return refuse(client, why);
-  member.state = State::kJoined;
-  if (all_are(State::kJoined)) send_rosters();
+  if (const std::string why = refusal_of_memory(member); !why.empty()) return refuse(client, why);
+  member.state = uses_doors() ? State::kOffered : State::kJoined;
+  if (running_) return introduce_newcomer(client.node);
+  if (all_are(member.state)) send_rosters();
 }
 
 /// Why the segment cannot be used; empty when it is the member's from here on.
@@ -184,43 +196,58 @@ bool Master::all_are(State state) const {
 /// What one member is told of another: where its door is only when both are on one host.
 Json Master::peer_entry(NodeId node, const Member& to) const {
   const Member& member = members_[node];
-  Json entry = {{"node", node},          {"pid", member.pid},  {"address", member.address}, {"memory", member.memory},
-                {"cache", member.cache}, {"line", member.line}};
+  Json entry = {{"node", node},
+                {"incarnation", member.incarnation},
+                {"epoch", lease_.epoch().since[node]},
+                {"pid", member.pid},
+                {"address", member.address},
+                {"memory", member.memory},
+                {"cache", member.cache},
+                {"line", member.line}};
   if (!uses_doors() || member.host != to.host) return entry;
   entry["door"] = member.door;
   entry["token"] = member.token;
   return entry;
 }
 
-/// Everyone gets what it may know of everyone, many to a frame; "roster" says that it was all.
+/// Everyone gets what it may know of everyone.
 void Master::send_rosters() {
-  for (std::size_t to = 0; to < members_.size(); ++to) {
-    Json peers = Json::array();
-    std::vector<SharedFd> fds;
-    const auto send = [&]() ATOLL_NO_THREAD_SAFETY_ANALYSIS {
-      members_[to].client->connection.send({{"op", "peers"}, {"peers", std::exchange(peers, Json::array())}},
-                                           std::exchange(fds, {}));
-    };
-    for (std::size_t k = 0; k < members_.size(); ++k) {
-      if (k == to) continue;
-      peers.push_back(peer_entry(NodeId(k), members_[to]));
-      if (!uses_doors()) fds.push_back(members_[k].fd);
-      if (peers.size() == kPeersInFrame) send();
-    }
-    if (!peers.empty()) send();
-    members_[to].client->connection.send({{"op", "roster"}, {"nodes", config_.nodes}});
-  }
+  for (std::size_t k = 0; k < members_.size(); ++k) send_roster(NodeId(k));
+  if (config_.recoverable) return;                    // who comes later needs them
   for (Member& member : members_) member.fd.reset();  // what is still to be sent keeps them
+}
+
+/// Of all others, or, once the cluster runs, of those who are in; many to a frame. "roster" says that it was all.
+void Master::send_roster(NodeId to) {
+  Client& client = *members_[to].client;
+  Json peers = Json::array();
+  std::vector<SharedFd> fds;
+  const auto send = [&] {
+    client.connection.send({{"op", "peers"}, {"peers", std::exchange(peers, Json::array())}}, std::exchange(fds, {}));
+  };
+  const Epoch& epoch = lease_.epoch();
+  for (std::size_t k = 0; k < members_.size(); ++k) {
+    if (k == to || (running_ && epoch.incarnations[k] == 0)) continue;
+    peers.push_back(peer_entry(NodeId(k), members_[to]));
+    if (!uses_doors()) fds.push_back(members_[k].fd);
+    if (peers.size() == kPeersInFrame) send();
+  }
+  if (!peers.empty()) send();
+  client.told = running_ ? epoch.number : 1;  // founders are all in the first
+  client.connection.send({{"op", "roster"}, {"nodes", config_.nodes}});
 }
 
 /// It has the segments that it can get, and its own may be used. Doors stay open until everybody has come so far.
 void Master::on_ready(Client& client) {
   Member& member = members_[client.node];
-  const bool introduced = uses_doors() && std::none_of(members_.begin(), members_.end(), [](const Member& m) {
-                            return m.state == State::kStarting || m.state == State::kJoining;
-                          });
+  const auto is_early = [](const Member& m) { return m.state == State::kStarting || m.state == State::kJoining; };
+  const bool introduced = running_ || std::none_of(members_.begin(), members_.end(), is_early);
   if (member.state != State::kOffered || !introduced) return drop(client, "it sent \"ready\" too early, or twice");
   member.state = State::kJoined;
+  if (running_) {
+    client.connection.send({{"op", "go"}});
+    return send_given_up(client);
+  }
   if (all_are(State::kJoined)) send_all({{"op", "go"}}, kNoNode);
 }
 
@@ -284,8 +311,9 @@ void Master::on_status(Client& client) {
 
 Json Master::describe(NodeId node) const {
   const Member& member = members_[node];
-  Json body = {{"op", "status_node"}, {"node", node}, {"pid", member.pid}, {"state", to_string(member.state)}};
+  Json body = {{"op", "status_node"}, {"node", node}, {"pid", member.pid}, {"state", state_text(node)}};
   if (member.state == State::kDead) body["why"] = member.why;
+  if (config_.recoverable) body["restarts"] = member.restarts;
   if (member.state == State::kStarting || member.line == 0) return body;
   body["memory"] = member.memory;
   body["cache"] = member.cache;

@@ -7,6 +7,7 @@
 
 #include "base/boot_clock.hpp"
 #include "base/log.hpp"
+#include "cluster/door.hpp"
 #include "cluster/lease_frames.hpp"
 #include "cluster/master.hpp"
 #include "cluster/stats_json.hpp"
@@ -38,9 +39,8 @@ void Master::on_report(Client& client, const Frame& frame) {
     return drop(client, "it reports in another's name");
   }
   Member& member = members_[client.node];
-  const bool introduced =
-      member.state == State::kJoined || member.state == State::kLeft || member.state == State::kDead;
-  if (!introduced) return drop(client, "it sent a \"report\" before it knew the others");
+  if (client.incarnation != member.incarnation) return on_outdated_report(client, *report);
+  if (!is_introduced(member)) return drop(client, "it sent a \"report\" before it knew the others");
   if (frame.body.contains("counters")) {
     member.counters = counters_from_json(frame.body.at("counters"));
     if (!member.counters) return drop(client, "it sent a \"report\" whose counters make no sense");
@@ -50,9 +50,17 @@ void Master::on_report(Client& client, const Frame& frame) {
   const std::uint32_t before = lease_.epoch().number;
   const Answer answer = lease_.on_report(*report, base::boot_ns());
   if (!save_record()) return;  // nobody is told what is not on disk
-  client.connection.send(to_json(answer));
+  if (!client.told) client.told = report->epoch.number;
+  tell(client, answer);
   if (lease_.established() && !running_) begin();
   if (lease_.epoch().number != before) tell_epoch(client.node);
+}
+
+/// Of a process whose place another has taken: it shall find itself out.
+void Master::on_outdated_report(Client& client, const Report& report) {
+  if (report.epoch.number == 0) return drop(client, "it reports as a node that is another process");
+  const Answer answer = lease_.on_report(report, base::boot_ns());
+  if (save_record()) client.connection.send(to_json(answer));
 }
 
 /// The cluster runs: it was founded, or this master took it over.
@@ -84,8 +92,11 @@ bool Master::save_record() {
 }
 
 void Master::tell_epoch(NodeId except) {
-  const Json body = to_json(lease_.notice());
-  send_all(body, except);
+  for (std::size_t k = 0; k < members_.size(); ++k) {
+    Client* client = members_[k].client;
+    if (k == except || client == nullptr || client->gone || !is_introduced(members_[k])) continue;
+    if (client->told) tell(*client, lease_.notice());  // else its first report brings it
+  }
 }
 
 std::string Master::reason_of(const Loss& loss) const {
@@ -108,6 +119,7 @@ void Master::declare(const std::vector<Loss>& losses) {
     Member& member = members_[loss.node];
     member.why = clipped(reason_of(loss));
     member.state = State::kDead;
+    member.fd.reset();
     untold_.push_back(loss.node);
     if (loss.reason != LossReason::kEnded) {
       losses_.push_back({loss.node, member.why});
@@ -121,6 +133,7 @@ void Master::declare(const std::vector<Loss>& losses) {
     send_all({{"op", "death"}, {"node", node}, {"why", members_[node].why}, {"epoch", lease_.epoch().number}}, kNoNode);
   }
   tell_epoch(kNoNode);
+  tell_given_up();
   check_all_left();
 }
 
@@ -164,6 +177,9 @@ void Master::on_return(Client& client, const Frame& frame) {
   const auto pid = int(fields.number("pid", std::numeric_limits<int>::max()));
   const std::uint64_t memory = fields.number("memory"), cache = fields.number("cache"), line = fields.number("line");
   const auto left = frame.body.find("left");
+  const std::string address = fields.printable("address", kMaxAddressBytes);
+  const std::string host = fields.printable("host", kMaxHostBytes);
+  const std::string door = fields.printable("door", kMaxDoorBytes), token = fields.printable("token", kMaxDoorBytes);
   if (!fields.ok()) return drop(client, "it sent a \"return\" in which " + fields.why());
   if (const std::string why = refusal_to_return(client, NodeId(node), incarnation); !why.empty()) {
     return refuse(client, why);
@@ -181,6 +197,10 @@ void Master::on_return(Client& client, const Frame& frame) {
     member.memory = memory;
     member.cache = cache;
     member.line = line;
+    member.address = address;
+    member.host = host;
+    member.door = door;
+    member.token = token;
   }
   member.why.clear();
   member.dies_at.reset();
@@ -189,7 +209,9 @@ void Master::on_return(Client& client, const Frame& frame) {
   client.incarnation = incarnation;
   client.name = fmt::format("node {} ({})", node, client.name);
   spdlog::info("{} is back", client.name);
+  client.told.reset();
   client.connection.send({{"op", "returned"}, {"term", lease_.term()}});
+  send_given_up(client);
   if (left != frame.body.end() && left->is_boolean() && left->get<bool>()) on_leave(client);
   if (all_left_) client.connection.send({{"op", "all_left"}});
 }

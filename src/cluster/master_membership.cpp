@@ -104,13 +104,7 @@ void MasterMembership::read_loop() noexcept {
   std::vector<LeaseKeeper::Notice> notices;
   for (bool more = true; more;) {
     more = step(notices);
-    for (const LeaseKeeper::Notice& notice : notices) {
-      if (notice.dead != kNoNode) {
-        if (events_.on_death) events_.on_death(notice.dead, notice.why);
-      } else if (events_.on_standing) {
-        events_.on_standing(notice.standing, notice.why);
-      }
-    }
+    for (const LeaseKeeper::Notice& notice : notices) tell(notice);
     notices.clear();
     if (more) wait_for_more();
   }
@@ -122,11 +116,52 @@ void MasterMembership::read_loop() noexcept {
   if (tell && events_.on_master_lost) events_.on_master_lost();
 }
 
+void MasterMembership::tell(const LeaseKeeper::Notice& notice) {
+  using Kind = LeaseKeeper::Notice::Kind;
+  switch (notice.kind) {
+    case Kind::kStanding:
+      if (events_.on_standing) events_.on_standing(notice.standing, notice.why);
+      return;
+    case Kind::kDeath:
+      if (events_.on_death) events_.on_death(notice.node, notice.why);
+      return;
+    case Kind::kGivenUp:
+      if (events_.on_given_up) events_.on_given_up(notice.node, notice.why);
+      return;
+    case Kind::kReturn: return tell_return(notice);
+  }
+}
+
+/// The segment of one on this host is fetched first, by this thread, which keeps the lease too: it does not wait long.
+void MasterMembership::tell_return(const LeaseKeeper::Notice& notice) {
+  Arrival arrival;
+  {
+    const base::MutexLock lock(mutex_);
+    const auto found = arrivals_.find({notice.node, notice.incarnation});
+    if (found == arrivals_.end()) {
+      return lose(fmt::format("it let node {} in without saying where it is", notice.node));
+    }
+    arrival = std::move(found->second);
+    const auto is_old = [&](const auto& entry) { return entry.first.first == notice.node; };
+    std::erase_if(arrivals_,
+                  [&](const auto& entry) { return is_old(entry) && entry.second.peer.epoch <= notice.epoch; });
+  }
+  try {
+    open_door(arrival, soon());
+  } catch (const Error& error) {
+    spdlog::warn("node {}: {}", id_, error.what());  // as if it were on another host
+  }
+  arrival.peer.epoch = notice.epoch;
+  spdlog::info("node {}: node {} is back, in epoch {}", id_, notice.node, notice.epoch);
+  if (events_.on_return) events_.on_return(arrival.peer, notice.epoch);
+}
+
 /// Does what there is to do, and takes out what there is to tell. False when there will be no more.
 bool MasterMembership::step(std::vector<LeaseKeeper::Notice>& notices) {
   const base::MutexLock lock(mutex_);
   if (stopping_) return false;
   if (found_) adopt_connection();
+  send_report();  // before anything is read: of what comes now nobody has been told yet
   if (connection_) read_some();
   keep_lease();
   show_right();
@@ -161,7 +196,6 @@ void MasterMembership::wait_for_more() {
 void MasterMembership::keep_lease() {
   const LeaseTime now = base::boot_ns();
   keeper_->on_clock(now);
-  send_report();
   if (keeper_->is_hopeless(now)) lose("it has not been heard for too long");
 }
 
@@ -204,24 +238,20 @@ void MasterMembership::read_some() {
   }
 }
 
-std::string MasterMembership::on_frame(const Frame& frame) {
+std::string MasterMembership::on_frame(Frame& frame) {
   const std::string& op = frame.op();
   if (op == "answer") return on_answer(frame);
+  if (op == "newcomer") return on_newcomer(frame);
   Fields fields(frame.body);
   if (op == "reply") {
-    const std::uint64_t id = fields.number("id");
-    const auto code = Errc(fields.number("code", std::uint8_t(Errc::kFenced)));
-    const GlobalAddress address(frame.body.contains("address") ? fields.number("address") : 0);
-    const auto waiting = requests_.find(id);  // it may have given up
-    if (fields.ok() && waiting != requests_.end()) {
-      waiting->second.answered = true;
-      waiting->second.code = code;
-      waiting->second.address = address;
-    }
-  } else if (op == "death") {
+    on_reply(fields, frame);
+  } else if (op == "death" || op == "given_up") {
     const auto node = NodeId(fields.number("node", count_ - 1U));
     std::string why = fields.text("why", kMaxFrameBytes);
-    if (fields.ok()) keeper_->note_reason(node, std::move(why));  // the answer behind it has the epoch
+    if (fields.ok() && op == "given_up")
+      keeper_->note_given_up(node, std::move(why));
+    else if (fields.ok())
+      keeper_->note_reason(node, std::move(why));  // the answer behind it has the epoch
   } else if (op == "all_left") {
     all_left_ = true;
   } else if (op == "ending") {
@@ -231,6 +261,27 @@ std::string MasterMembership::on_frame(const Frame& frame) {
   }
   changed_.notify_all();
   return fields.ok() ? "" : fmt::format("it sent a \"{}\" in which {}", op, fields.why());
+}
+
+void MasterMembership::on_reply(Fields& fields, const Frame& frame) {
+  const std::uint64_t id = fields.number("id");
+  const auto code = Errc(fields.number("code", std::uint8_t(Errc::kFenced)));
+  const GlobalAddress address(frame.body.contains("address") ? fields.number("address") : 0);
+  const auto waiting = requests_.find(id);  // it may have given up
+  if (!fields.ok() || waiting == requests_.end()) return;
+  waiting->second.answered = true;
+  waiting->second.code = code;
+  waiting->second.address = address;
+}
+
+/// A process that is about to be let in: the answer behind it has the epoch.
+std::string MasterMembership::on_newcomer(Frame& frame) {
+  const auto entry = frame.body.find("peer");
+  if (entry == frame.body.end() || frame.fds.size() != (uses_doors_ ? 0 : 1)) {
+    return "it sent a \"newcomer\" without one peer and its segment";
+  }
+  const std::string why = take_arrival(*entry, uses_doors_ ? base::Fd() : std::move(frame.fds[0]));
+  return why.empty() ? "" : "it sent a \"newcomer\" in which " + why;
 }
 
 std::string MasterMembership::on_answer(const Frame& frame) {

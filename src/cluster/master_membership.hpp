@@ -9,6 +9,7 @@
 
 #include "base/mutex.hpp"
 #include "cluster/control.hpp"
+#include "cluster/door.hpp"
 #include "cluster/key.hpp"
 #include "cluster/lease_keeper.hpp"
 #include "cluster/membership.hpp"
@@ -39,6 +40,9 @@ struct MasterPlace {
 ///   2. A waiting call ends with the master's answer, its own deadline, this node's fencing or the loss of the master.
 ///   3. Callbacks run without the mutex, on the reader thread, in the order of what happened.
 ///   4. While there is no connection there is one thread that looks for the master, or the master is lost for ever.
+///   5. A report says that this node has an epoch only when the callbacks about that epoch have returned: what a
+///   newcomer
+///      waits for is that the others have taken it in.
 class MasterMembership final : public Membership {
  public:
   MasterMembership(const Options& options, MasterPlace place, NodeId id, NodeId count);
@@ -48,6 +52,8 @@ class MasterMembership final : public Membership {
   [[nodiscard]] NodeId id() const noexcept override { return id_; }
   [[nodiscard]] NodeId count() const noexcept override { return count_; }
   [[nodiscard]] std::uint32_t epoch() const noexcept override { return epoch_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool is_return() const noexcept override { return is_return_; }
+  [[nodiscard]] bool is_recoverable() const noexcept override { return recoverable_; }
   [[nodiscard]] const std::atomic<std::int64_t>& act_until() const noexcept override { return act_until_; }
   [[nodiscard]] std::chrono::nanoseconds lease() const noexcept override { return lease_; }
   [[nodiscard]] bool set_reachable(NodeId peer, bool reachable) override ATOLL_EXCLUDES(mutex_);
@@ -67,12 +73,12 @@ class MasterMembership final : public Membership {
   struct DoorPlate {
     std::string name, token;  // empty where there is no door
   };
-  /// What the master told of the others.
-  struct Roster {
-    std::vector<Peer> peers;
-    std::vector<bool> named;
-    std::vector<DoorPlate> doors;
+  /// What the master told of another node's process.
+  struct Arrival {
+    Peer peer;
+    DoorPlate door;
   };
+  using Arrivals = std::map<std::pair<NodeId, std::uint32_t>, Arrival>;  // by node and incarnation
 
   // joining.cpp
   [[nodiscard]] Json introduction(const char* op) const;
@@ -81,23 +87,32 @@ class MasterMembership final : public Membership {
   Frame await_start(Clock::time_point deadline, const char* what) ATOLL_REQUIRES(mutex_);
   void fail_unless(const Status& status) const ATOLL_REQUIRES(mutex_);
   [[noreturn]] void fail_to_start(const Frame& frame) const;
-  Roster await_roster(Clock::time_point deadline) ATOLL_REQUIRES(mutex_);
+  void send_offer(const Offer& offer, const memory::Segment& own) ATOLL_REQUIRES(mutex_);
+  void await_roster(Clock::time_point deadline) ATOLL_REQUIRES(mutex_);
   void await_lease(Clock::time_point deadline) ATOLL_REQUIRES(mutex_);
-  void take_peers(Frame& frame, Roster& roster) const;
-  void open_doors(Roster& roster, Clock::time_point deadline) const;
+  void take_peers(Frame& frame) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] std::string take_arrival(const Json& entry, base::Fd segment) ATOLL_REQUIRES(mutex_);
+  void open_doors(Clock::time_point deadline) ATOLL_REQUIRES(mutex_);
+  void open_door(Arrival& arrival, Clock::time_point deadline) const;
+  [[nodiscard]] std::vector<Peer> gather_peers() ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] Clock::time_point soon() const noexcept { return Clock::now() + lease_ / 4; }
 
   // master_membership.cpp
   Result<GlobalAddress> request(Json body, std::chrono::milliseconds timeout) ATOLL_EXCLUDES(mutex_);
   [[nodiscard]] Status why_unanswered() const noexcept ATOLL_REQUIRES(mutex_);
   void read_loop() noexcept;
   [[nodiscard]] bool step(std::vector<LeaseKeeper::Notice>& notices) ATOLL_EXCLUDES(mutex_);
+  void tell(const LeaseKeeper::Notice& notice) ATOLL_EXCLUDES(mutex_);
+  void tell_return(const LeaseKeeper::Notice& notice) ATOLL_EXCLUDES(mutex_);
   void read_some() ATOLL_REQUIRES(mutex_);
   void keep_lease() ATOLL_REQUIRES(mutex_);
   void send_report() ATOLL_REQUIRES(mutex_);
   void show_right() ATOLL_REQUIRES(mutex_);
   void wait_for_more() ATOLL_EXCLUDES(mutex_);
   /// Nothing when the frame makes sense, else why not.
-  [[nodiscard]] std::string on_frame(const Frame& frame) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] std::string on_frame(Frame& frame) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] std::string on_newcomer(Frame& frame) ATOLL_REQUIRES(mutex_);
+  void on_reply(Fields& fields, const Frame& frame) ATOLL_REQUIRES(mutex_);
   [[nodiscard]] std::string on_answer(const Frame& frame) ATOLL_REQUIRES(mutex_);
   void disconnect(const std::string& why) ATOLL_REQUIRES(mutex_);
   void lose(const std::string& why) ATOLL_REQUIRES(mutex_);
@@ -124,6 +139,10 @@ class MasterMembership final : public Membership {
   std::chrono::nanoseconds lease_{0};
   bool uses_doors_ = false;
   bool master_returns_ = false;  // whoever started it may start it again
+  bool recoverable_ = false, is_return_ = false;
+  base::Fd segment_;          // for the door
+  std::optional<Door> door_;  // for those who come later, where nodes may; else until all have started
+  Json offer_;                // what the master was told of this node, where it may have to be told again
   std::string local_address_;
   memory::Segment own_;  // a mapping of its own, whose counters outlive the node's; empty when they are not sent
 
@@ -134,6 +153,7 @@ class MasterMembership final : public Membership {
   Term term_ ATOLL_GUARDED_BY(mutex_) = kNoTerm;
   std::uint64_t next_request_ ATOLL_GUARDED_BY(mutex_) = 1;
   std::map<std::uint64_t, Request> requests_ ATOLL_GUARDED_BY(mutex_);  // those that wait
+  Arrivals arrivals_ ATOLL_GUARDED_BY(mutex_);                          // until they are told of
   RootTable names_ ATOLL_GUARDED_BY(mutex_);                            // what this node has published or looked up
   bool exchanged_ ATOLL_GUARDED_BY(mutex_) = false;
   bool leaving_ ATOLL_GUARDED_BY(mutex_) = false;

@@ -32,7 +32,9 @@ Status membership_status(Errc code) noexcept {
     case Errc::kWouldDeadlock:
     case Errc::kRefused:
     case Errc::kNodeDied:
-    case Errc::kInDoubt: return {code};
+    case Errc::kInDoubt:
+    case Errc::kStorage:
+    case Errc::kStorageFull: return {code};
   }
   return {Errc::kClusterDown, "the master answers with an unknown code"};
 }

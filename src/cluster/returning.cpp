@@ -62,6 +62,7 @@ bool MasterMembership::try_return(std::string& why) {
     Connection connection = connect_master(place_, deadline);
     Json body = introduction("return");
     body["left"] = leaving;
+    body.update(offer_);
     connection.send(std::move(body));
     Frame frame;
     if (const Status status = await_frame(connection, frame, deadline); !status.ok()) {

@@ -48,6 +48,7 @@ bool is_node_status(const Json& body) {
   (void)fields.number("pid", std::numeric_limits<int>::max());
   (void)fields.text("state", kMaxFrameBytes);
   if (body.contains("why")) (void)fields.text("why", kMaxFrameBytes);
+  if (body.contains("restarts")) (void)fields.number("restarts", UINT32_MAX);
   if (!body.contains("counters")) return fields.ok();
   (void)fields.number("line", std::numeric_limits<std::uint32_t>::max());
   return fields.ok() && counters_from_json(body.at("counters")).has_value();

@@ -18,9 +18,9 @@ class FakeLease {
  public:
   static std::uint32_t incarnation_of(NodeId node) noexcept { return 1000u + node; }
 
-  void begin(NodeId node, const Frame& joined, NodeId nodes) {
+  void begin(NodeId node, const Frame& joined, NodeId nodes, std::uint32_t incarnation) {
     nodes_ = nodes;
-    lease_.emplace(node, incarnation_of(node), LeaseTimes::of_ms(60'000, 60'000));
+    lease_.emplace(node, incarnation, LeaseTimes::of_ms(60'000, 60'000));
     (void)lease_->connected(joined.body.at("term").get<Term>());
   }
   [[nodiscard]] Json report() { return to_json(lease_->report(base::boot_ns())); }
@@ -64,17 +64,20 @@ class FakePeer {
     if (!await_frame(connection_, frame, Clock::now() + timeout).ok()) return;
     EXPECT_TRUE(lease_.take(frame)) << frame.body;
   }
-  Frame join(NodeId node, int pid, std::uint32_t line = 512, std::uint32_t version = kProtocolVersion) {
+  /// `incarnation`: 0 for the usual one of that node.
+  Frame join(NodeId node, int pid, std::uint32_t line = 512, std::uint32_t version = kProtocolVersion,
+             std::uint32_t incarnation = 0) {
+    if (incarnation == 0) incarnation = FakeLease::incarnation_of(node);
     send({{"op", "join"},
           {"node", node},
-          {"incarnation", FakeLease::incarnation_of(node)},
+          {"incarnation", incarnation},
           {"pid", pid},
           {"memory", 1 << 20},
           {"cache", 65536},
           {"line", line},
           {"version", version}});
     Frame frame = next();
-    if (frame.op() == "joined") lease_.begin(node, frame, frame.body.at("nodes").get<NodeId>());
+    if (frame.op() == "joined") lease_.begin(node, frame, frame.body.at("nodes").get<NodeId>(), incarnation);
     return frame;
   }
   FakeLease& lease() { return lease_; }
@@ -85,11 +88,11 @@ class FakePeer {
   FakeLease lease_;
 };
 
-/// Lets nodes report until all may act; others that they need must do so by themselves.
-inline void activate(const std::vector<FakePeer*>& nodes) {
+/// Lets nodes report until all may act, or so often; others that they need must do so by themselves.
+inline void activate(const std::vector<FakePeer*>& nodes, unsigned rounds = UINT32_MAX) {
   const auto end = Clock::now() + FakePeer::kPatience;
   const auto active = [](FakePeer* node) { return node->lease().state() == LeaseState::kActive; };
-  while (!std::all_of(nodes.begin(), nodes.end(), active) && Clock::now() < end) {
+  for (; rounds > 0 && !std::all_of(nodes.begin(), nodes.end(), active) && Clock::now() < end; --rounds) {
     for (FakePeer* node : nodes) {
       node->send(node->lease().report());
       node->hear(std::chrono::milliseconds(5));

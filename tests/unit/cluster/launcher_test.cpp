@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -315,9 +316,25 @@ TEST(LauncherHelper, DISABLED_node) {
     events.on_death = [](NodeId node, const std::string& why) {
       (void)write_all(STDOUT_FILENO, "death of " + std::to_string(node) + ": " + why + "\n");
     };
+    events.on_return = [](const Peer& peer, std::uint32_t /*epoch*/) {
+      (void)write_all(STDOUT_FILENO, "return of " + std::to_string(peer.id) + "\n");
+    };
+    events.on_given_up = [](NodeId node, const std::string& why) {
+      (void)write_all(STDOUT_FILENO, "no return of " + std::to_string(node) + ": " + why + "\n");
+    };
     (void)membership->exchange({segment.fd(), {}}, std::move(events));
+    const bool first = !membership->is_return();
+    if (!first)
+      (void)write_all(STDOUT_FILENO, std::string("again, ATOLL_RECOVER=") + std::getenv("ATOLL_RECOVER") + "\n");
+    if (odd && first && what == "killed-once") ::raise(SIGKILL);
+    if (odd && first && what == "stopped-once") ::raise(SIGSTOP);
+    if (first && what == "all-killed-once") ::raise(SIGKILL);
     if (odd && what == "exit-without-leaving") ::_exit(0);
     if (odd && what == "killed") ::raise(SIGKILL);
+    if (what == "waits") {
+      (void)write_all(STDOUT_FILENO, "waits\n");
+      while (true) ::pause();
+    }
     membership->leave();
   } catch (const Error& error) {
     (void)write_all(STDERR_FILENO, std::string(error.what()) + "\n");
@@ -350,6 +367,150 @@ TEST(LauncherNodes, that_exit_early_fail_the_joins_of_the_others) {
   const Outcome outcome = run(helper(2, "exit-before-exchange"));
   EXPECT_EQ(outcome.code, 3);
   EXPECT_TRUE(contains(outcome.err, "node 1 ended before all nodes had joined: exited with code 3")) << outcome.err;
+}
+
+// ---- nodes that are started again ----
+
+/// A folder that is gone when this object is.
+struct Folder {
+  Folder() : path((std::filesystem::temp_directory_path() / "atoll-launcher-XXXXXX").string()) {
+    EXPECT_NE(::mkdtemp(path.data()), nullptr);
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] LogSpec logs(bool recover = false) const { return {"process", path + "/logs", 0, recover}; }
+  std::string path;
+};
+
+LaunchSpec restarting(const Folder& folder, NodeId nodes, const std::string& what, unsigned restarts) {
+  LaunchSpec spec = helper(nodes, what);
+  spec.log = folder.logs();
+  spec.restarts = restarts;
+  return spec;
+}
+
+TEST(LauncherRestarts, a_node_that_was_killed) {
+  const Folder folder;
+  const Outcome outcome = run(restarting(folder, 3, "killed-once", 5));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "atoll: node 1 was killed by signal 9 (SIGKILL); starting it again (1 of 5)\n");
+  for (const char* line :
+       {"[0] death of 1: killed by signal 9 (SIGKILL)", "[2] death of 1: killed by signal 9 (SIGKILL)",
+        "[0] return of 1", "[2] return of 1", "[1] again, ATOLL_RECOVER=on"}) {
+    EXPECT_TRUE(contains(outcome.out, line)) << line << "\n" << outcome.out;
+  }
+}
+
+TEST(LauncherRestarts, all_nodes_when_all_were_killed) {
+  const Folder folder;
+  const Outcome outcome = run(restarting(folder, 3, "all-killed-once", 1));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* node : {"0", "1", "2"}) {
+    EXPECT_TRUE(contains(outcome.out, "[" + std::string(node) + "] again")) << outcome.out;
+    EXPECT_TRUE(contains(outcome.err, "node " + std::string(node) +
+                                          " was killed by signal 9 (SIGKILL); starting it "
+                                          "again (1 of 1)\n"))
+        << outcome.err;
+  }
+}
+
+TEST(LauncherRestarts, a_node_only_so_often) {
+  const Folder folder;
+  const Outcome outcome = run(restarting(folder, 2, "killed", 2));
+  EXPECT_EQ(outcome.code, 128 + 9);
+  EXPECT_TRUE(contains(outcome.err, "starting it again (1 of 2)")) << outcome.err;
+  EXPECT_TRUE(contains(outcome.err, "starting it again (2 of 2)")) << outcome.err;
+  EXPECT_TRUE(contains(outcome.err, "atoll: node 1 was killed by signal 9 (SIGKILL); ending the others"))
+      << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "[0] no return of 1: killed by signal 9 (SIGKILL)")) << outcome.out;
+}
+
+TEST(LauncherRestarts, a_node_that_was_declared_out_when_what_is_left_of_it_is_killed) {
+  const Folder folder;
+  LaunchSpec spec = restarting(folder, 2, "stopped-once", 1);
+  spec.lease = 1000ms;
+  const Outcome outcome = run(spec);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(contains(
+      outcome.err, "atoll: node 1 was declared out: nothing was heard of it for 1.0 s; starting it again (1 of 1)\n"))
+      << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "[0] return of 1")) << outcome.out;
+}
+
+TEST(LauncherRestarts, no_node_that_ended_by_itself) {
+  const Folder folder;
+  const Outcome outcome = run(restarting(folder, 2, "exit-without-leaving", 5));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_FALSE(contains(outcome.err, "again")) << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "[0] no return of 1: exited with code 0 without leaving")) << outcome.out;
+}
+
+TEST(LauncherRestarts, no_node_that_the_user_ends) {
+  const Folder folder;
+  LaunchProcess process(restarting(folder, 2, "waits", 5));
+  ASSERT_TRUE(eventually([&] { return sorted_lines(process.out()).size() == 2; }));
+  const Outcome outcome = process.wait(SIGTERM);
+  EXPECT_EQ(outcome.code, 128 + SIGTERM);
+  EXPECT_FALSE(contains(outcome.err, "again")) << outcome.err;
+}
+
+TEST(LauncherRestarts, need_a_log) {
+  LaunchSpec spec = shell(2, "true");
+  spec.restarts = 1;
+  EXPECT_THROW((void)launch(spec), Error);
+}
+
+// ---- the folder of the logs ----
+
+TEST(LauncherLogs, are_in_a_folder_for_each_node) {
+  const Folder folder;
+  LaunchSpec spec = shell(2,
+                          "echo x > $ATOLL_LOG_DIR/log; test -d $ATOLL_LOG_DIR && echo $ATOLL_LOG_MODE $ATOLL_LOG_DIR "
+                          "$ATOLL_LOG_SIZE $ATOLL_RECOVER");
+  spec.log = folder.logs();
+  spec.log->bytes = 4096;
+  EXPECT_EQ(sorted_lines(run(spec).out),
+            (std::vector<std::string>{"[0] process " + folder.path + "/logs/node-0 4096 off",
+                                      "[1] process " + folder.path + "/logs/node-1 4096 off"}));
+  spec.log = folder.logs(true);
+  spec.log->mode = "power";
+  EXPECT_EQ(sorted_lines(run(spec).out), (std::vector<std::string>{"[0] power " + folder.path + "/logs/node-0 on",
+                                                                   "[1] power " + folder.path + "/logs/node-1 on"}));
+  spec.log.reset();
+  spec.argv[2] = "echo $ATOLL_LOG_MODE";
+  EXPECT_EQ(sorted_lines(run(spec).out), (std::vector<std::string>{"[0] off", "[1] off"}));
+}
+
+TEST(LauncherLogs, are_neither_mixed_nor_read_by_another_cluster) {
+  const Folder folder;
+  const ClusterShape shape{2, 512, 1 << 20};
+  const auto refusal = [&](bool recover, const ClusterShape& other) -> std::string {
+    try {
+      const LogFolder logs(folder.logs(recover), other);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "taken";
+  };
+  EXPECT_TRUE(contains(refusal(true, shape), "there are no logs of a cluster in " + folder.path + "/logs"));
+  { const LogFolder empty(folder.logs(), shape); }
+  EXPECT_TRUE(contains(refusal(true, shape), "there are no logs of a cluster"));
+  {
+    const LogFolder logs(folder.logs(), shape);  // nothing was written, and nothing is lost
+    for (const NodeId k : {NodeId(0), NodeId(1)}) std::ofstream(logs.of_node(k) + "/log") << "x";
+    EXPECT_TRUE(contains(refusal(true, shape), "another cluster runs with the logs in"));
+  }
+  EXPECT_TRUE(contains(refusal(false, shape), "has the logs of a cluster already: go on from them with --recover"));
+  EXPECT_EQ(refusal(true, shape), "taken");
+  EXPECT_TRUE(contains(refusal(true, {3, 512, 1 << 20}), "with 2 nodes, this one has 3: give -n 2"));
+  EXPECT_TRUE(
+      contains(refusal(true, {2, 256, 1 << 20}), "lines of 512 bytes, this one has lines of 256: give --line 512"));
+  EXPECT_TRUE(contains(refusal(true, {2, 512, 2 << 20}), "1 MiB of memory on each node, this one has 2 MiB"));
+  std::filesystem::remove_all(folder.path + "/logs/node-1");
+  EXPECT_TRUE(contains(refusal(true, shape), "the log of node 1 is not in"));
+  std::ofstream(folder.path + "/logs/cluster.json") << "[";
+  EXPECT_TRUE(contains(refusal(true, shape), "does not say what the cluster was"));
 }
 
 // ---- LineWriter ----

@@ -185,6 +185,61 @@ const LeaseWorldOptions kAllLost{.ids = {0, 1, 1},
                                             {Kind::kMasterTick, 0, 0},
                                             {Kind::kMasterClock, 0, 0}}};
 
+/// Both nodes end, and have successors: their cluster is founded anew.
+const LeaseWorldOptions kAllEnded{.ids = {0, 1, 0, 1},
+                                  .last_epoch = 5,
+                                  .deaths = 2,
+                                  .drift = false,
+                                  .times = kWithoutDrift,
+                                  .prefix = {{Kind::kStart, 2, 0}, {Kind::kStart, 3, 0}, {Kind::kDie, 1, 0}}};
+/// One has a successor that was let in beside it, and ends before that one has begun.
+const LeaseWorldOptions kEndedBeside{.ids = {0, 1, 1, 0},
+                                     .last_epoch = 6,
+                                     .deaths = 2,
+                                     .drift = false,
+                                     .times = kWithoutDrift,
+                                     .prefix = {{Kind::kDie, 1, 0},
+                                                {Kind::kToldEnded, 1, 0},
+                                                {Kind::kReport, 0, 0},
+                                                {Kind::kTakeReport, 0, 0},
+                                                {Kind::kTakeAnswer, 0, 0},
+                                                {Kind::kStart, 2, 0},
+                                                {Kind::kConnect, 2, 0},
+                                                {Kind::kReport, 2, 0},
+                                                {Kind::kTakeReport, 2, 0},
+                                                {Kind::kTakeAnswer, 2, 0},
+                                                {Kind::kReport, 0, 0},
+                                                {Kind::kTakeReport, 0, 0},
+                                                {Kind::kDie, 0, 0},
+                                                {Kind::kStart, 3, 0},
+                                                {Kind::kConnect, 3, 0},
+                                                {Kind::kReport, 3, 0}}};
+/// All members were declared out, and their successors ask to be let in; a stranger starts.
+const LeaseWorldOptions kAllOut{.ids = {0, 1, 0, 1},
+                                .masters = 2,
+                                .last_term = 2,
+                                .last_epoch = 4,
+                                .drift = false,
+                                .times = kWithoutDrift,
+                                .prefix = {{Kind::kStart, 2, 0},
+                                           {Kind::kConnect, 2, 0},
+                                           {Kind::kReport, 2, 0},
+                                           {Kind::kStart, 3, 0},
+                                           {Kind::kConnect, 3, 0},
+                                           {Kind::kReport, 3, 0},
+                                           {Kind::kMasterTick, 0, 0},
+                                           {Kind::kMasterClock, 0, 0},
+                                           {Kind::kTakeReport, 2, 0},
+                                           {Kind::kTakeReport, 3, 0},
+                                           {Kind::kTakeAnswer, 2, 0},
+                                           {Kind::kTakeAnswer, 3, 0},
+                                           {Kind::kMasterStart, 0, 1},
+                                           {Kind::kConnect, 0, 1},
+                                           {Kind::kReport, 0, 0},
+                                           {Kind::kTakeReport, 0, 1},
+                                           {Kind::kConnect, 1, 1},
+                                           {Kind::kReport, 1, 0}}};
+
 /// For worlds that have too many.
 std::uint64_t states_wanted() {
   const char* text = std::getenv("ATOLL_LEASE_STATES");
@@ -238,6 +293,15 @@ TEST(LeaseExplorer, LongInAndOut) {
 }
 TEST(LeaseExplorer, LongAllLost) {
   expect_sound("all lost", kAllLost, false);
+}
+TEST(LeaseExplorer, LongAllEnded) {
+  expect_sound("all ended, and have successors", kAllEnded, false);
+}
+TEST(LeaseExplorer, LongEndedBesideANewcomer) {
+  expect_sound("the last member ended beside a newcomer", kEndedBeside, false);
+}
+TEST(LeaseExplorer, LongAllOut) {
+  expect_sound("all out, and a stranger starts", kAllOut, false);
 }
 TEST(LeaseExplorer, LongTwoMastersWithDrift) {
   expect_sound("two masters, clocks that differ", {.masters = 2, .last_term = 3}, false);
@@ -297,6 +361,7 @@ const BrokenRule kBroken[] = {
     {LeaseRule::kLetItRunOut, kComplaints},
     {LeaseRule::kNewcomersWait, kSuccessor},
     {LeaseRule::kNewcomersNeedAMember, kAllLost},
+    {LeaseRule::kFoundAnew, kAllOut},
     {LeaseRule::kEstablishFirst, kRestart},
     {LeaseRule::kAllReport, kRestart},
     {LeaseRule::kRecordNeedsWitness, kTakenOver},

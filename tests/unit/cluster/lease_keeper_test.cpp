@@ -56,14 +56,14 @@ TEST_F(Keeper, tells_a_death_once_and_with_its_reason) {
   answer(Verdict::kHeld, epoch_of(2, {10, 11, 0}), 0, 10 * kMs);
   auto notices = keeper.take_notices();
   ASSERT_EQ(notices.size(), 1u);
-  EXPECT_EQ(notices[0].dead, 2);
+  EXPECT_EQ(notices[0].node, 2);
   EXPECT_EQ(notices[0].why, "its cable was pulled");
   answer(Verdict::kHeld, epoch_of(2, {10, 11, 0}), 0, 11 * kMs);
   EXPECT_TRUE(keeper.take_notices().empty());
   answer(Verdict::kHeld, epoch_of(3, {10, 0, 0}), 0, 12 * kMs);
   notices = keeper.take_notices();
   ASSERT_EQ(notices.size(), 1u);
-  EXPECT_EQ(notices[0].dead, 1);
+  EXPECT_EQ(notices[0].node, 1);
   EXPECT_THAT(notices[0].why, HasSubstr("declared it out"));
 }
 

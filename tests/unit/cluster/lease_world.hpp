@@ -413,6 +413,12 @@ inline std::string LeaseWorld::after_calm() const {
     for (NodeId k = 0; k < nodes(); ++k) {
       if (epoch.incarnations[k] != 0 && master.master->memory().members[k].acted) lost = false;
     }
+    const auto is_sure = [](const LeaseMaster::Member& member) { return member.unsure.empty(); };
+    const auto& members = master.master->memory().members;
+    // The master that founded the cluster can do so again when it knows how everyone ended.
+    if (master.master->memory().founded != 0 && all_ids_live && std::all_of(members.begin(), members.end(), is_sure)) {
+      lost = false;
+    }
     if (others_place || never_founded || lost || awaits_the_dead) continue;
     return fmt::format("process {} does not come to act again: {}", p.node.incarnation(), world.summary());
   }
@@ -503,14 +509,17 @@ inline void LeaseWorld::encode_master(const LeaseMaster& master, const Encoder& 
   const LeaseTime patience = options_->times.patience;
   to.put(master.term());
   to.put(unsigned(memory.established) << 1 | unsigned(memory.told_by_member));
+  to.put(memory.founded);
   to.put(memory.record ? memory.record->term : 0);
   if (memory.record) to.put_epoch(memory.record->epoch);
   to.put_epoch(memory.epoch);
   for (const LeaseMaster::Member& member : memory.members) {
     to.put(member.heard);
-    to.put(unsigned(member.fresh) << 5 | unsigned(member.acted) << 4 |
+    to.put(unsigned(member.newcomer) << 6 | unsigned(member.fresh) << 5 | unsigned(member.acted) << 4 |
            (member.condemned ? unsigned(*member.condemned) + 1 : 0U));
     to.put(member.ended);
+    to.put(member.unsure.size());
+    for (const std::uint32_t unsure : member.unsure) to.put(unsure);
     to.put(member.seen);
     to.put_time(member.until, now_, 0);
     if (patience == kNever) continue;
