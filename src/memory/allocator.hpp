@@ -12,7 +12,9 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <span>
 #include <type_traits>
+#include <vector>
 
 #include "atoll/status.hpp"
 
@@ -23,16 +25,21 @@ template <typename T>
 class ZeroedArray {
  public:
   static_assert(std::is_trivial_v<T>);
-  explicit ZeroedArray(std::size_t count) : data_(static_cast<T*>(std::calloc(count, sizeof(T)))) {
+  explicit ZeroedArray(std::size_t count) : count_(count), data_(static_cast<T*>(std::calloc(count, sizeof(T)))) {
     if (data_ == nullptr) throw std::bad_alloc();
   }
   [[nodiscard]] T& operator[](std::size_t i) noexcept { return data_.get()[i]; }
   [[nodiscard]] const T& operator[](std::size_t i) const noexcept { return data_.get()[i]; }
+  [[nodiscard]] std::span<std::byte> bytes() noexcept { return std::as_writable_bytes(std::span(data_.get(), count_)); }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
+    return std::as_bytes(std::span<const T>(data_.get(), count_));
+  }
 
  private:
   struct Free {
     void operator()(T* data) const noexcept { std::free(data); }
   };
+  std::size_t count_;
   std::unique_ptr<T, Free> data_;
 };
 
@@ -76,6 +83,7 @@ class PagePool {
   [[nodiscard]] const PageInfo& operator[](std::uint32_t page) const noexcept { return info_[page]; }
 
  private:
+  friend class AllocatorImage;
   [[nodiscard]] bool before(std::uint32_t a, std::uint32_t b) const noexcept;
   void insert_run(std::uint32_t first, std::uint32_t pages) noexcept;
   void remove_run(std::uint32_t first) noexcept;
@@ -177,7 +185,15 @@ class Allocator {
   /// The greatest size that allocate would grant now, as it would any lesser one; 0 when none.
   [[nodiscard]] std::uint64_t largest_free_bytes() const noexcept;
 
+  /// All that it knows, for a checkpoint: what it would do next follows from it. About as large as its arrays where
+  /// they were ever used.
+  [[nodiscard]] std::vector<std::byte> save() const;
+  /// Knows what another of the same memory and lines knew when it was saved. kInvalidArgument, and no effect, when the
+  /// bytes are no such thing.
+  Status load(std::span<const std::byte> saved);
+
  private:
+  friend class AllocatorImage;
   /// A live block: the first page of its run or span, and its slot in a span. Head 0: no block.
   struct Located {
     std::uint32_t head = 0;

@@ -21,7 +21,6 @@ using detail::HotWord;
 using detail::Line;
 
 namespace {
-constexpr std::uint64_t kSlabBytes = 1 << 20;  // a node's memory is a multiple of it
 
 /// From one node's hot words to the next one's.
 constexpr std::uint64_t kHotStride = std::uint64_t{1} << (GlobalAddress::kNodeShift - detail::kHotShift);
@@ -156,6 +155,8 @@ void LineMap::open_slab(std::uint64_t slab) {
     hot.set_fenced(fenced_);
     new (&directory_[i]) DirEntry;
   }
+  if (open_.size() <= slab) open_.resize(slab + 1);
+  open_[slab] = true;
 }
 
 HotLine LineMap::hot_line(GlobalAddress line, std::uint32_t bytes) const noexcept {

@@ -1,6 +1,7 @@
 // From an address to its line: a sparse table per home, reserved once, touched only where it is used.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -56,6 +57,19 @@ class LineMap {
   /// A hint: the records of these lines are about to be changed. REQUIRES: all lie in one node's memory.
   void prefetch(GlobalAddress first, std::uint32_t count) const noexcept;
   [[nodiscard]] bool contains(GlobalAddress address, std::uint64_t bytes) const noexcept;
+  /// Every line of this node's own memory that `ref` was ever asked for, and those around it.
+  template <typename F>
+  void for_each_own(F&& f) {
+    for (std::uint64_t slab = 0; slab < open_.size(); ++slab) {
+      if (!open_[slab]) continue;
+      const std::uint64_t end = std::min((slab + 1) * kSlabBytes, memory_bytes_[self_]);
+      for (std::uint64_t at = slab * kSlabBytes; at < end;) {
+        const coherence::LineRef line = ref(GlobalAddress::make(self_, at));
+        at += line.bytes;
+        f(line);
+      }
+    }
+  }
 
  private:
   void reserve_hot_words(std::size_t nodes);
@@ -65,6 +79,7 @@ class LineMap {
   /// REQUIRES: `line` is the first address of a line.
   [[nodiscard]] detail::HotLine hot_line(GlobalAddress line, std::uint32_t bytes) const noexcept;
 
+  static constexpr std::uint64_t kSlabBytes = 1 << 20;  // lines of one's own memory become usable so many at a time
   struct Reservation {
     void* at = nullptr;
     std::uint64_t bytes = 0;
@@ -75,6 +90,7 @@ class LineMap {
   bool fenced_;
   std::function<void(const std::byte*, std::uint64_t)> before_use_;
   coherence::DirEntry* directory_;
+  std::vector<bool> open_;  // of each slab of this node's memory
   std::vector<Reservation> reservations_;
   std::vector<detail::Line*> homes_;
   std::vector<std::uint8_t*> larger_;  // see LineTable

@@ -92,7 +92,9 @@ Status Runtime::check_range(GlobalAddress address, std::uint64_t bytes) const no
 /// Is there anybody who could be asked for this line?
 Status Runtime::check_home(GlobalAddress address) const noexcept {
   if (is_over()) return why_over();
-  if (is_dead(address.node())) return {Errc::kNodeDied, "the home of the address is gone", address.node()};
+  if (is_dead(address.node()) && journal_ == nullptr) {  // in a logged cluster it will be back
+    return {Errc::kNodeDied, "the home of the address is gone", address.node()};
+  }
   if ((lines_->larger_at(address) & detail::kLargerClosed) == 0) return {};
   return {Errc::kBadAddress, "the array that had this memory is being freed, or not made yet", address.node()};
 }
@@ -124,6 +126,9 @@ Status Runtime::finish(ThreadState& thread, std::span<Task* const> tasks) {
 
 Status Runtime::run(ThreadState& thread, Task& task) {
   if (const Status status = check_home(task.address); !status.ok()) return status;
+  if (task.kind == OpKind::kAtomic) {
+    if (const Status status = need_room(thread); !status.ok()) return status;
+  }
   {
     const Entry entry(*this);
     const LineRef ref = lines_->ref(task.address);
@@ -199,7 +204,7 @@ void Runtime::read_ahead(ThreadState& thread, GlobalAddress at, GlobalAddress en
 /// would not be seen there.
 std::optional<Runtime::Glimpse> Runtime::look_home(GlobalAddress address) const noexcept {
   if (views_.empty() || address.node() == self_ || is_dead(address.node())) return {};
-  const HomeView& view = views_[address.node()];
+  const HomeView::Places view = views_[address.node()].look();
   if (view.memory == nullptr) return {};
   const Line* const record = detail::find_line(lines_->table(), address.bits());
   if ((lines_->larger_at(address) & detail::kLargerClosed) != 0) return {};
@@ -373,6 +378,7 @@ bool Runtime::is_held_back(NodeId home) const noexcept {
 Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes,
                              Consistency consistency, std::uint8_t operation) {
   if (const Status status = check_home(address); !status.ok()) return status;
+  if (const Status status = need_room(thread); !status.ok()) return status;
   while (true) {
     {
       const Entry entry(*this);
@@ -384,7 +390,8 @@ Status Runtime::write_missed(ThreadState& thread, GlobalAddress address, const s
       const LineRef ref = lines_->ref(address);
       if (would_wait_for_itself(thread, ref)) return {Errc::kWouldDeadlock, kReadLocked};
       if (Task* task = writes_->take(); task != nullptr) {
-        task->kind = operation == 0 ? OpKind::kWrite : OpKind::kOperate;
+        // Operands that are combined elsewhere could be taken twice where nodes come back: a logged line comes here.
+        task->kind = operation == 0 || journal_ != nullptr ? OpKind::kWrite : OpKind::kOperate;
         task->action = operation == 0 ? Action::kCopyIn : Action::kOperate;
         task->operation = operation;
         task->address = address;
@@ -421,7 +428,17 @@ Status Runtime::write(GlobalAddress address, const std::byte* from, std::uint64_
   bool missed = false;
   while (bytes > 0) {
     Piece piece = next_piece(lines_->table(), address, bytes);
-    if (write_hit(lines_->table(), *thread.slot, piece, from)) {
+    bool hit = false;
+    if (journal_ == nullptr) {
+      hit = write_hit(lines_->table(), *thread.slot, piece, from);
+    } else {
+      const Result<bool> done = hit_logged(thread, address, [&](Line& line) {
+        return write_logged(thread, false, line, piece.address, from, piece.bytes);
+      });
+      if (!done.ok()) return done.status();
+      hit = *done;
+    }
+    if (hit) {
       count_write_hit(thread, piece.address);
     } else {
       missed = true;
@@ -434,12 +451,15 @@ Status Runtime::write(GlobalAddress address, const std::byte* from, std::uint64_
     bytes -= piece.bytes;
   }
   if (consistency == Consistency::kSc) std::atomic_thread_fence(std::memory_order_seq_cst);
-  return missed && consistency != Consistency::kPso && !ATOLL_FAULT(tso_does_not_wait) ? fence() : Status();
+  if (consistency == Consistency::kPso) return {};
+  return missed && !ATOLL_FAULT(tso_does_not_wait) ? fence() : settle(thread);
 }
 
 Status Runtime::fence() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  return fence_writes(threads_.current());
+  ThreadState& thread = threads_.current();
+  const Status status = fence_writes(thread);
+  return status.ok() ? settle(thread) : status;
 }
 
 /// The fence without the processor's own, for those who go on with an atomic instruction.
@@ -482,13 +502,20 @@ Result<std::uint64_t> Runtime::rmw(GlobalAddress address, std::size_t bytes, Act
   Task task(OpKind::kAtomic, what, address, std::uint32_t(bytes), nullptr, &thread);
   task.operand = operand;
   task.expected = expected;
-  const Line& line = *detail::find_line(lines_->table(), address.bits());
-  const bool hit = detail::write_line(*thread.slot, line, address,
-                                      [&](std::byte* data) { task.value = read_modify_write(data, task); });
-  if (!hit) {
+  Result<bool> hit = false;
+  if (journal_ == nullptr) {
+    const Line& line = *detail::find_line(lines_->table(), address.bits());
+    hit = detail::write_line(*thread.slot, line, address,
+                             [&](std::byte* data) { task.value = read_modify_write(data, task); });
+  } else {
+    hit = hit_logged(thread, address, [&](Line& line) { return rmw_logged(thread, false, line, task); });
+  }
+  if (!hit.ok()) return hit.status();
+  if (!*hit) {
     const Status status = run(thread, task);
     if (!status.ok()) return status;
   }
+  if (const Status status = settle(thread); !status.ok()) return status;
   return task.value;
 }
 
@@ -516,7 +543,8 @@ Status Runtime::atomic(GlobalAddress address, std::uint32_t bytes, std::string_v
     if (found == functions_.end()) return {Errc::kNotFound, "no function of this name is registered here"};
     task.function = &found->second;  // entries of a map stay where they are, and none is ever removed
   }
-  return run(thread, task);
+  const Status status = run(thread, task);
+  return status.ok() ? settle(thread) : status;
 }
 
 Status Runtime::zero(GlobalAddress address, std::uint64_t bytes) {

@@ -18,21 +18,19 @@ constexpr const char* kNoMemory = "no node that may be used has that much free m
 
 /// Sends a request to a node and waits for its answer.
 Status Runtime::call(NodeId node, Kind kind, std::uint64_t argument, Call& call) {
-  if (is_dead(node)) return {Errc::kNodeDied, "the node asked is gone", node};
+  if (is_dead(node) && journal_ == nullptr) return {Errc::kNodeDied, "the node asked is gone", node};
   ThreadState& thread = threads_.current();
   call.thread = &thread;
   call.node = node;
+  call.kind = kind;
+  call.argument = argument;
   std::uint64_t number = 0;
   {
     const Entry entry(*this);
     send_frees(node);
     number = next_call_++;
     calls_[number] = &call;
-    wire::Message message;
-    message.kind = kind;
-    message.line = number;
-    message.argument = argument;
-    call_home(node, message);
+    if (sessions_[node].open) send_call(number, call);  // else when it serves again
     flush();
   }
   const Status status =
@@ -42,8 +40,16 @@ Status Runtime::call(NodeId node, Kind kind, std::uint64_t argument, Call& call)
   return call.done.load(std::memory_order_acquire) ? Status() : status;
 }
 
+void Runtime::send_call(std::uint64_t number, const Call& call) {
+  wire::Message message;
+  message.kind = call.kind;
+  message.line = number;
+  message.argument = call.argument;
+  call_home(call.node, message);
+}
+
 void Runtime::call_home(NodeId to, wire::Message message) {
-  message.epoch = epoch_;
+  message.epoch = epochs_[to];
   message.from = self_;
   message.requester = self_;
   counters_->messages_sent.add();
@@ -55,33 +61,54 @@ void Runtime::call_home(NodeId to, wire::Message message) {
 /// Receive a Free of number 0: several blocks, and nobody wants an answer. What is no block is the sender's loss.
 void Runtime::handle_frees(const wire::Message& message, NodeId from) {
   if (message.count > wire::kMaxRun) return cut_off(from, "more blocks to free than a message has");
-  for (std::uint8_t i = 0; i < message.count; ++i) {
-    if (allocator_->free(std::uint64_t(message.slots[i]) * kFreeUnit).ok()) counters_->frees.add();
-  }
-  counters_->memory_free_bytes.set(allocator_->free_bytes());
+  for (std::uint8_t i = 0; i < message.count; ++i) (void)free_here(std::uint64_t(message.slots[i]) * kFreeUnit, {});
 }
 
-/// Receive Allocate or Free: answer at once.
+/// This node's own memory.
+Result<memory::Allocator::Block> Runtime::allocate_here(std::uint64_t bytes, Caller caller) {
+  const auto block = allocator_->allocate(bytes);
+  if (!block.ok()) return block;
+  if (journal_ != nullptr) journal_->note_allocate(block->offset, bytes, false, caller);
+  counters_->allocations.add();
+  counters_->memory_free_bytes.set(allocator_->free_bytes());
+  return block;
+}
+
+Status Runtime::free_here(std::uint64_t offset, Caller caller) {
+  const Status status = allocator_->free(offset);
+  if (!status.ok()) return status;
+  if (journal_ != nullptr) journal_->note_free(offset, caller);
+  counters_->frees.add();
+  counters_->memory_free_bytes.set(allocator_->free_bytes());
+  return status;
+}
+
+/// Receive Allocate or Free: answer at once. A call that comes again, because this node had died before its answer went
+/// out, is answered as it was then.
 void Runtime::handle_call(const wire::Message& message, NodeId from) {
   if (message.kind == Kind::kFree && message.line == kNoAnswer) return handle_frees(message, from);
   wire::Message reply;
   reply.line = message.line;
+  const Caller caller{from, message.line};
+  const auto answered = answered_.find(caller);
   if (message.kind == Kind::kAllocate) {
     reply.kind = Kind::kAllocateReply;
-    const auto block = allocator_->allocate(message.argument);
+    const auto block = answered == answered_.end() ? allocate_here(message.argument, caller)
+                                                   : Result<memory::Allocator::Block>({answered->second, false});
     if (block.ok()) reply.argument = GlobalAddress::make(self_, block->offset).bits();
     reply.slots[kCodeAt] = std::uint32_t(block.status().code());
     reply.slots[kFreshAt] = block.ok() && block->fresh ? 1 : 0;
-    if (block.ok()) counters_->allocations.add();
   } else {
     reply.kind = Kind::kFreeReply;
     const GlobalAddress address(message.argument);
-    const Status status = address.node() == self_ ? allocator_->free(address.offset()) : Status(Errc::kBadAddress);
+    const Status status = answered != answered_.end() ? Status()
+                          : address.node() == self_   ? free_here(address.offset(), caller)
+                                                      : Status(Errc::kBadAddress);
     reply.slots[kCodeAt] = std::uint32_t(status.code());
-    if (status.ok()) counters_->frees.add();
   }
-  counters_->memory_free_bytes.set(allocator_->free_bytes());
-  call_home(from, reply);
+  if (journal_ == nullptr || journal_->is_durable(journal_->last())) return call_home(from, reply);
+  late_.push_back({from, reply, journal_->last()});
+  journal_->ask_for_sync();
 }
 
 /// Receive AllocateReply or FreeReply: hand it to the thread that asked. One that has given up is not there any more.
@@ -102,11 +129,11 @@ void Runtime::handle_reply(const wire::Message& message, NodeId from) {
 Result<GlobalAddress> Runtime::allocate_on(NodeId node, std::uint64_t bytes, bool* fresh) {
   if (is_over()) return why_over();
   if (node == self_) {
+    if (const Status status = need_room(threads_.current()); !status.ok()) return status;
     const Entry entry(*this);
-    const auto block = allocator_->allocate(bytes);
+    const auto block = allocate_here(bytes, {});
     if (!block.ok()) return {block.status().code(), kNoMemory, node};
-    counters_->allocations.add();
-    counters_->memory_free_bytes.set(allocator_->free_bytes());
+    if (journal_ != nullptr) threads_.current().note_logged(journal_->last());
     *fresh = block->fresh;
     return GlobalAddress::make(self_, block->offset);
   }
@@ -149,6 +176,7 @@ Result<GlobalAddress> Runtime::allocate(std::uint64_t bytes, const Placement& pl
     case Where::kRemote:
       candidates = others();
       if (candidates.empty() && nodes_ == 1) return {Errc::kInvalidArgument, "there is no other node"};
+      if (candidates.empty() && journal_ != nullptr) candidates = {NodeId(self_ == 0 ? 1 : 0)};  // it will be back
       if (candidates.empty()) return {Errc::kNodeDied, "every other node is gone", first_dead_.load()};
       break;
     case Where::kAny: candidates = {self_}; break;  // and the others when this one is short
@@ -178,10 +206,9 @@ Status Runtime::free(GlobalAddress address) {
   if (!lines_->contains(address, 1)) return {Errc::kBadAddress, "no node has memory at this address", address.node()};
   constexpr const char* kWhat = "no allocation starts here: freed already, or an address inside one";
   if (address.node() == self_) {
+    if (const Status status = need_room(threads_.current()); !status.ok()) return status;
     const Entry entry(*this);
-    const Status status = allocator_->free(address.offset());
-    counters_->memory_free_bytes.set(allocator_->free_bytes());
-    if (status.ok()) counters_->frees.add();
+    const Status status = free_here(address.offset(), {});
     return status.ok() ? status : Status(status.code(), kWhat, self_);
   }
   Call request;
@@ -210,7 +237,7 @@ void Runtime::send_frees(NodeId to) {
   wire::Message message = std::exchange(frees_[to], {});
   message.kind = Kind::kFree;
   message.line = kNoAnswer;
-  if (!is_dead(to)) call_home(to, message);
+  if (!is_dead(to)) call_home(to, message);  // or they are lost, and the memory with them
 }
 
 // ---- the barrier: everyone tells node 0, node 0 tells everyone ----
@@ -232,6 +259,13 @@ void Runtime::handle_barrier(const wire::Message& message, NodeId from) {
     return;
   }
   barrier_reached_.resize(nodes_, 0);
+  if (self_ == 0 && journal_ != nullptr && message.argument == barrier_released_.load(std::memory_order_relaxed) &&
+      from != self_) {  // released before this node died, and not all were told
+    wire::Message release;
+    release.kind = Kind::kBarrierRelease;
+    release.argument = message.argument;
+    return call_home(from, release);
+  }
   if (self_ != 0 || message.argument != barrier_reached_[from] + 1) return cut_off(from, "a barrier out of turn");
   barrier_reached_[from] = message.argument;
   const auto missing = std::count_if(barrier_reached_.begin(), barrier_reached_.end(),
@@ -262,7 +296,7 @@ Status Runtime::barrier(std::chrono::milliseconds timeout) {
       arrive.argument = ++barrier_round_;
       if (self_ == 0) {
         handle_barrier(arrive, 0);
-      } else {
+      } else if (sessions_[0].open) {  // else when it serves again
         call_home(0, arrive);
       }
       flush();

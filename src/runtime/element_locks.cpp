@@ -24,13 +24,15 @@ Status Runtime::lock_element(GlobalAddress element, LockMode mode, bool is_try) 
   }
   const NodeId home = element.node();
   if (is_over()) return why_over();
-  if (is_dead(home)) return {Errc::kNodeDied, "the home of the element is gone", home};
+  if (is_dead(home) && !returns()) return {Errc::kNodeDied, "the home of the element is gone", home};
   ElementCall call;
   call.thread = &thread;
   call.element = element;
-  const std::uint64_t ticket = ask_for_element(call, mode, is_try);
-  const Status waited =
-      wait(thread, home, Clock::time_point::max(), [&] { return call.done.load(std::memory_order_acquire); });
+  call.exclusive = mode == LockMode::kWrite;
+  call.is_try = is_try;
+  const std::uint64_t ticket = ask_for_element(call);
+  const Status waited = wait(thread, returns() ? kNoNode : home, Clock::time_point::max(),
+                             [&] { return call.done.load(std::memory_order_acquire); });
   if (!waited.ok() && withdraw_element_call(ticket, call)) return waited;
   switch (call.answer) {
     case ElementAnswer::kGranted: break;
@@ -55,35 +57,58 @@ Status Runtime::unlock_element(GlobalAddress element) {
   if (--held->second.times != 0) return fenced;
   const std::uint64_t ticket = held->second.ticket;
   thread.elements.erase(held);
-  if (is_dead(element.node())) {
+  if (is_dead(element.node()) && !returns()) {
     return fenced.ok() ? Status(Errc::kNodeDied, "the home of the element is gone", element.node()) : fenced;
   }
-  const Entry entry(*this);
-  release_element(ticket, element);
-  flush();
-  return fenced;
+  {
+    const Entry entry(*this);
+    locked_elements_.erase(ticket);
+    release_element(ticket, element);
+    flush();
+  }
+  return fenced.ok() ? settle(thread) : fenced;
 }
 
-/// Returns the ticket that the answer will name.
-std::uint64_t Runtime::ask_for_element(ElementCall& call, LockMode mode, bool is_try) {
+/// Nodes of a cluster that is not logged never come back.
+bool Runtime::returns() const noexcept {
+  return journal_ != nullptr;
+}
+
+/// Is nothing asked of this home now? It has died, and will be back; or it is back, and not open.
+bool Runtime::is_shut(NodeId home) const noexcept {
+  return returns() && (is_dead(home) || shut_homes_.contains(home));
+}
+
+/// Returns the ticket that the answer will name. A home that is shut is asked when it is open.
+std::uint64_t Runtime::ask_for_element(ElementCall& call) {
   const Entry entry(*this);
   const std::uint64_t ticket = next_call_++;
   element_calls_[ticket] = &call;
-  const bool exclusive = mode == LockMode::kWrite;
-  if (call.element.node() == self_) {
-    element_locks_.request({self_, ticket}, call.element, exclusive, is_try);
-    if (!call.done.load(std::memory_order_relaxed)) counters_->lock_waits.add();
-  } else {
-    wire::Message message;
-    message.kind = Kind::kElementLock;
-    message.line = call.element.bits();
-    message.argument = ticket;
-    message.flags = std::uint8_t((is_try ? wire::kTry : 0) | (exclusive ? wire::kExclusive : 0));
-    call_home(call.element.node(), message);
+  const NodeId home = call.element.node();
+  if (!is_shut(home)) send_element_call(ticket, call);
+  if (home != self_) {
     counters_->lock_misses.add();
+  } else if (!call.done.load(std::memory_order_relaxed)) {
+    counters_->lock_waits.add();
   }
   flush();
   return ticket;
+}
+
+void Runtime::send_element_call(std::uint64_t ticket, const ElementCall& call) {
+  if (call.element.node() == self_) {
+    return element_locks_.request({self_, ticket}, call.element, call.exclusive, call.is_try);
+  }
+  send_element_lock(ticket, call.element, (call.is_try ? wire::kTry : 0) | (call.exclusive ? wire::kExclusive : 0));
+}
+
+void Runtime::send_element_lock(std::uint64_t ticket, GlobalAddress element, int flags) {
+  wire::Message message;
+  message.kind = Kind::kElementLock;
+  message.line = element.bits();
+  message.argument = ticket;
+  message.flags = std::uint8_t(flags);
+  call_home(element.node(), message);
 }
 
 /// The thread waits no longer. False: the answer has come in the meantime, and counts. Else one that is still under way
@@ -92,19 +117,18 @@ bool Runtime::withdraw_element_call(std::uint64_t ticket, const ElementCall& cal
   const Entry entry(*this);
   if (call.done.load(std::memory_order_relaxed)) return false;
   element_calls_.erase(ticket);
-  if (!is_dead(call.element.node())) release_element(ticket, call.element);
+  release_element(ticket, call.element);
   flush();
   return true;
 }
 
+/// A home that is gone is told nothing, and one that is back nothing that it does not know yet.
 void Runtime::release_element(std::uint64_t ticket, GlobalAddress element) {
-  if (element.node() == self_) return element_locks_.release({self_, ticket}, element);
-  wire::Message message;
-  message.kind = Kind::kElementLock;
-  message.line = element.bits();
-  message.argument = ticket;
-  message.flags = wire::kRelease;
-  call_home(element.node(), message);
+  const NodeId home = element.node();
+  if (home == self_) return element_locks_.release({self_, ticket}, element);
+  const auto shut = shut_homes_.find(home);
+  if (is_dead(home) || (shut != shut_homes_.end() && !shut->second)) return;
+  send_element_lock(ticket, element, wire::kRelease);
 }
 
 // ---- between nodes ----
@@ -113,12 +137,15 @@ void Runtime::release_element(std::uint64_t ticket, GlobalAddress element) {
 void Runtime::handle_element(const wire::Message& message, NodeId from) {
   const GlobalAddress element(message.line);
   if (message.kind == Kind::kElementAnswer) {
+    if (is_shut(from)) return;  // it forgot what it granted when it died; it is asked again
     return end_element_call(message.argument, element, ElementAnswer(message.slots[wire::kElementAnswerAt]),
                             NodeId(message.slots[wire::kElementDeadAt]));
   }
   const Party party{from, message.argument};
   if ((message.flags & wire::kRelease) != 0) return element_locks_.release(party, element);
-  element_locks_.request(party, element, (message.flags & wire::kExclusive) != 0, (message.flags & wire::kTry) != 0);
+  const bool exclusive = (message.flags & wire::kExclusive) != 0;
+  if ((message.flags & wire::kReinstate) != 0) return element_locks_.reinstate(party, element, exclusive);
+  element_locks_.request(party, element, exclusive, (message.flags & wire::kTry) != 0);
 }
 
 /// One that has given up is not there any more. (Who answers is the element's home: messages are judged before.)
@@ -128,6 +155,10 @@ void Runtime::end_element_call(std::uint64_t ticket, GlobalAddress element, Elem
   ElementCall& call = *found->second;
   if (call.element != element) return cut_off(element.node(), "an answer about another element than was asked for");
   element_calls_.erase(found);
+  // From now on, not from when the thread wakes: its home may die in between.
+  if (answer == ElementAnswer::kGranted && returns() && element.node() != self_) {
+    locked_elements_[ticket] = {element, call.exclusive};
+  }
   ThreadState* const thread = call.thread;
   call.answer = answer;
   call.dead = dead;
@@ -160,7 +191,39 @@ void Runtime::broken(GlobalAddress element, const char* what) {
 
 /// A node is gone, and nothing more of it will be worked on: those who wait behind it go on, or are told.
 void Runtime::drop_locks_of(NodeId dead) {
+  if (returns()) close_element_home(dead);
   element_locks_.node_died(dead);
+  flush();
+}
+
+// ---- logged: a home that has died and is back ----
+
+/// Nothing is asked of the home until it is open, and what it has said is not believed. REQUIRES: this node: it is back
+/// itself, and was asked for nothing yet.
+void Runtime::close_element_home(NodeId home) {
+  shut_homes_[home] = false;
+  if (home == self_) element_locks_.close();
+}
+
+/// Tells a home that is back what is held here of its elements. What is let go from now on is told as well.
+/// REQUIRES: the home is reached again, and ReportEnd is sent after this.
+void Runtime::report_element_locks(NodeId home) {
+  shut_homes_[home] = true;
+  for (const auto& [ticket, locked] : locked_elements_) {
+    if (locked.element.node() != home) continue;
+    send_element_lock(ticket, locked.element, wire::kReinstate | (locked.exclusive ? wire::kExclusive : 0));
+  }
+}
+
+/// A home is open, perhaps this one: what is waited for here is asked for (again), in the order in which it was.
+void Runtime::resend_element_locks(NodeId home) {
+  shut_homes_.erase(home);
+  if (home == self_) element_locks_.open();
+  std::vector<std::uint64_t> waiting;  // an answer of this node's own table ends its call
+  for (const auto& [ticket, call] : element_calls_) {
+    if (call->element.node() == home) waiting.push_back(ticket);
+  }
+  for (const std::uint64_t ticket : waiting) send_element_call(ticket, *element_calls_.at(ticket));
   flush();
 }
 

@@ -68,6 +68,18 @@ std::uint64_t read_modify_write(std::byte* at, const Task& task) noexcept {
   }
 }
 
+Errc call_function(const AtomicFunction& function, std::span<std::byte> bytes, std::span<const std::byte> arguments) {
+  try {
+    function(bytes, arguments);
+    return Errc::kOk;
+  } catch (const std::exception& error) {
+    spdlog::error("a function for atomic() threw: {}", error.what());
+  } catch (...) {
+    spdlog::error("a function for atomic() threw something that is no std::exception");
+  }
+  return Errc::kInvalidArgument;
+}
+
 // ---- what waits for a line ----
 
 Cold& Runtime::cold(const LineRef& ref) {
@@ -104,7 +116,6 @@ void Runtime::mark_here(const LineRef& ref) noexcept {
 
 wire::Message Runtime::make_message(const LineRef& ref, const Message& message) {
   wire::Message out;
-  out.epoch = epoch_;
   out.kind = message.kind;
   out.flags = std::uint8_t((message.is_try ? wire::kTry : 0) | ref.larger << wire::kLargerShift);
   out.count = 1;
@@ -112,16 +123,28 @@ wire::Message Runtime::make_message(const LineRef& ref, const Message& message) 
   out.requester = message.requester;
   out.line = ref.address.bits();
   out.slots[0] = message.slot;
-  out.argument = message.operation;
-  if (message.kind == Kind::kPutDirty || message.kind == Kind::kPutOperated)
-    returning_to_[ref.home()] += 1u << ref.larger;
+  out.argument = message.kind == Kind::kGetOperated ? message.operation : message.tenure;
+  if (journal_ == nullptr) {
+    if (message.kind == Kind::kPutDirty || message.kind == Kind::kPutOperated)
+      returning_to_[ref.home()] += 1u << ref.larger;
+  } else if (message.kind == Kind::kPutDirty || message.kind == Kind::kTransfer || message.kind == Kind::kWriteBack) {
+    out.flags |= wire::kFetch;
+    // Once, however often it is sent.
+    if (message.kind != Kind::kWriteBack && journal_->begin_return(ref.line->slot - 1))
+      returning_to_[ref.home()] += 1u << ref.larger;
+  }
   counters_->messages_sent.add();
   counters_->sent_by_kind[std::size_t(message.kind)].add();
   return out;
 }
 
 void Runtime::send(const LineRef& ref, NodeId to, const Message& message) {
+  // One that does not serve yet is asked when it does: see open_to.
+  const bool asks =
+      message.kind == Kind::kGetShared || message.kind == Kind::kGetExclusive || message.kind == Kind::kUpgrade;
+  if (asks && !sessions_[to].open) return;
   wire::Message out = make_message(ref, message);
+  out.epoch = epochs_[to];
   if (message.kind == Kind::kWritten) {
     out.slots[0] = std::uint32_t(ref.address.offset() / options_.line_bytes);
     if (written_in_use_) out.flags |= wire::kInUse;
@@ -134,6 +157,7 @@ void Runtime::send(const LineRef& ref, NodeId to, const Message& message) {
 void Runtime::send_write(const LineRef& ref, const coherence::Op& op, const Message& message) {
   const Task& task = static_cast<const Task&>(op);
   wire::Message out = make_message(ref, message);
+  out.epoch = epochs_[ref.home()];
   const bool guarded = task.action == Action::kWriteIf;
   out.argument = wire::pack({std::uint32_t(task.address - ref.address), task.bytes, std::uint32_t(task.operand / 8)});
   if (guarded) out.flags |= wire::kGuarded;
@@ -234,6 +258,7 @@ void Runtime::withdraw_for(std::span<const wire::Message> messages) {
 
 void Runtime::perform(const LineRef& ref, coherence::Op& op) {
   auto& task = static_cast<Task&>(op);
+  if (journal_ != nullptr && op.kind != coherence::OpKind::kRead) return perform_logged(ref, task);
   std::byte* const bytes = ref.hot.byte_at(task.address);
   switch (task.action) {
     case Action::kNone:
@@ -260,17 +285,9 @@ void Runtime::perform(const LineRef& ref, coherence::Op& op) {
       alignas(64) std::array<std::byte, 64 + kMaxCallBytes> room;
       std::byte* const copy = room.data() + task.address.offset() % 64;
       base::racy_copy(copy, bytes, task.bytes);
-      try {
-        (*task.function)({copy, task.bytes}, task.arguments);
-        ATOLL_POINT();
-        copy_in(*ref.line, bytes, copy, task.bytes);
-      } catch (const std::exception& error) {
-        spdlog::error("a function for atomic() threw: {}", error.what());
-        task.code_from_function = Errc::kInvalidArgument;
-      } catch (...) {
-        spdlog::error("a function for atomic() threw something that is no std::exception");
-        task.code_from_function = Errc::kInvalidArgument;
-      }
+      task.code_from_function = call_function(*task.function, {copy, task.bytes}, task.arguments);
+      ATOLL_POINT();
+      if (task.code_from_function == Errc::kOk) copy_in(*ref.line, bytes, copy, task.bytes);
       break;
     }
   }
@@ -334,10 +351,20 @@ void Runtime::flush() {
 
 std::uint32_t Runtime::progress() {
   if (!refresh_right() || is_over()) return 0;
+  if (journal_ != nullptr) {
+    // What was put off while this node was suspended comes before what has arrived.
+    if (!to_clean_.empty() || !to_report_.empty()) clean_up();
+    if (durable_moved_.exchange(false, std::memory_order_acq_rel)) go_on_settled();
+    if (!journal_->has_reserve()) {  // what is worked on must be logged: it waits for a checkpoint
+      wake_checkpointer();
+      flush();
+      return 0;
+    }
+  }
   std::array<wire::Message, kBatch> batch;
   std::array<NodeId, kBatch> from;
   std::uint32_t total = 0;
-  while (true) {
+  while (journal_ == nullptr || journal_->has_reserve()) {
     std::uint32_t count = 0;
     while (count < kBatch && fabric_->poll(batch[count], from[count])) {
       const char* why = nullptr;
@@ -399,7 +426,8 @@ void Runtime::dispatch(const wire::Message& message, NodeId from) {
       return handle_element(message, from);
     if (message.kind == Kind::kProbe) return handle_probe(from);
     if (message.kind == Kind::kProbeAnswer) return;  // that something was heard is all
-    return handle_barrier(message, from);            // BarrierArrive, BarrierRelease, Leaving
+    if (message.kind == Kind::kReportEnd || message.kind == Kind::kOpen) return handle_report(message, from);
+    return handle_barrier(message, from);  // BarrierArrive, BarrierRelease, Leaving
   }
   if (message.kind == Kind::kGetOperated && operators_.find(message.argument) == nullptr) {
     return cut_off(from, "it uses an operator that is not registered here");
@@ -416,7 +444,11 @@ void Runtime::dispatch(const wire::Message& message, NodeId from) {
         wire::has_slots(message.kind) ? message.slots[ATOLL_FAULT(run_in_first_slot) ? 0 : i] : 0;
     const auto operation = std::uint8_t(message.kind == Kind::kGetOperated ? message.argument : 0);
     const bool is_try = wire::has_slots(message.kind) && (message.flags & wire::kTry) != 0;
-    protocol_.receive(ref, {message.kind, is_try, from, message.requester, slot, operation});
+    const std::uint64_t tenure = message.kind == Kind::kGetOperated ? 0 : message.argument;
+    if (journal_ != nullptr && message.kind == Kind::kPutAck && !ref.is_home() && ref.line->slot != 0) {
+      journal_->note_returned(ref.address, journal_->tenure(ref.line->slot - 1));
+    }
+    protocol_.receive(ref, {message.kind, is_try, from, message.requester, slot, operation, tenure});
   }
   in_run_ = false;
   received_ = nullptr;
@@ -449,7 +481,7 @@ wire::Message Runtime::answer_in(NodeId from, std::uint32_t slot) {
   wire::Message answer;
   const GlobalAddress line = slot < slots_->size() ? slots_->occupant(slot) : GlobalAddress();
   if (!line) return answer;  // it makes no sense, and is judged so
-  answer.epoch = epoch_;
+  answer.epoch = epochs_[from];
   answer.kind = line.node() == from ? Kind::kData : Kind::kOwnerData;
   answer.flags = std::uint8_t(lines_->ref(line).larger << wire::kLargerShift);
   answer.count = 1;
@@ -506,7 +538,9 @@ void Runtime::serve_forever() {
       host_.sleep_for(kSuspendedLook);
       continue;
     }
-    if ((fabric_->maybe_pending() || fabric_->has_backlog()) && mutex_.try_lock()) {
+    // What waits for the disk goes on when that is done, also where no peer sends and no thread waits.
+    const bool settled = durable_moved_.load(std::memory_order_acquire);
+    if ((fabric_->maybe_pending() || fabric_->has_backlog() || settled) && mutex_.try_lock()) {
       const std::uint32_t worked = progress();
       mutex_.unlock();
       if (worked > 0 || fabric_->has_backlog()) {

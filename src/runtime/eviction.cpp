@@ -45,6 +45,7 @@ bool Runtime::take_slot(const LineRef& ref) {
     starved_.push_back(ref.address);
     return false;
   }
+  if (journal_ != nullptr) journal_->begin_slot(slot);
   ref.line->slot = slot + 1;
   ref.line->lives &= Line::kDemand;
   ref.line->visits.store(0, std::memory_order_relaxed);
@@ -57,9 +58,10 @@ bool Runtime::take_slot(const LineRef& ref) {
 
 void Runtime::release_slot(const LineRef& ref) noexcept {
   const coherence::CacheState state = ref.state();
-  const bool returned = state == coherence::CacheState::kDirtyToInvalid ||
-                        state == coherence::CacheState::kLeftToInvalid ||
-                        state == coherence::CacheState::kOperatedToInvalid;
+  const bool returned = journal_ != nullptr ? journal_->end_return(ref.line->slot - 1)
+                                            : state == coherence::CacheState::kDirtyToInvalid ||
+                                                  state == coherence::CacheState::kLeftToInvalid ||
+                                                  state == coherence::CacheState::kOperatedToInvalid;
   if (returned) returning_to_[ref.home()] -= 1u << ref.larger;
   const bool gone = ATOLL_FAULT(slot_not_released) || (ATOLL_FAULT(slot_reused_early) && returned);
   if (!gone) slots_->release(ref.line->slot - 1, ref.larger);

@@ -121,6 +121,7 @@ Result<std::byte*> Runtime::pin(GlobalAddress address, std::uint64_t bytes, Lock
     (void)unlock(address, bytes);
     return {Errc::kInvalidArgument, "what is pinned must lie in one line"};
   }
+  if (mode == LockMode::kWrite) threads_.current().held.back().pinned = true;
   return detail::find_line(lines_->table(), address.bits())->byte_at(address);
 }
 
@@ -133,21 +134,24 @@ Status Runtime::unlock(GlobalAddress address, std::uint64_t bytes) {
     Line& line = *detail::find_line(lines_->table(), address.bits());
     const std::uint64_t line_bytes = line_bytes_at(address);
     if ((address.bits() & (line_bytes - 1)) + bytes <= line_bytes) {  // the lock taken last, of one line
+      const bool changed = journal_ != nullptr && thread.held.back().pinned;
+      const Status logged = changed ? log_pinned(thread, address, bytes) : Status();
       thread.held.pop_back();
       if (coherence::drop_lock(line.lock, mode == LockMode::kWrite)) tell_unlocked(address);
-      return {};
+      return logged.ok() ? settle(thread) : logged;
     }
   }
   const auto found = std::find_if(thread.held.rbegin(), thread.held.rend(), matches);
   if (found == thread.held.rend()) return {Errc::kNotHeld, "this thread has not locked exactly this range"};
   // What was written under the lock must be seen by who gets it next. A failure is reported, the lock released.
-  const Status fenced = fence_writes(thread);
+  Status fenced = fence_writes(thread);
   const LockMode mode = found->mode;
+  if (journal_ != nullptr && found->pinned && fenced.ok()) fenced = log_pinned(thread, address, bytes);
   thread.held.erase(std::next(found).base());
   const GlobalAddress first(address.bits() & ~(line_bytes_at(address) - 1));
   const GlobalAddress end = address + std::int64_t(bytes);
   for (GlobalAddress at = first; at < end; at += std::int64_t(line_bytes_at(at))) unlock_line(at, mode);
-  return fenced;
+  return fenced.ok() ? settle(thread) : fenced;
 }
 
 }  // namespace atoll::runtime

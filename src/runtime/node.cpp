@@ -30,6 +30,10 @@ NodeId Node::id() const noexcept {
 NodeId Node::count() const noexcept {
   return runtime_->count();
 }
+
+bool Node::recovered() const noexcept {
+  return runtime_->recovered();
+}
 std::uint32_t Node::line_bytes() const noexcept {
   return runtime_->options().line_bytes;
 }

@@ -69,17 +69,25 @@ Status Runtime::apply(GlobalAddress address, std::uint8_t number, const std::byt
   if (consistency != Consistency::kPso) {  // not before what this thread wrote with less order
     if (const Status status = fence_writes(thread); !status.ok()) return status;
   }
-  Line& line = *detail::find_line(lines_->table(), address.bits());
-  const bool hit = detail::operate_line(*thread.slot, line, address, number,
-                                        [&](std::byte* at) { combine(address.node(), line, *info, at, operand); });
-  if (hit) {
+  Result<bool> hit = false;
+  if (journal_ == nullptr) {
+    Line& line = *detail::find_line(lines_->table(), address.bits());
+    hit = detail::operate_line(*thread.slot, line, address, number,
+                               [&](std::byte* at) { combine(address.node(), line, *info, at, operand); });
+  } else {
+    hit = hit_logged(thread, address,
+                     [&](Line& line) { return combine_logged(thread, false, line, address, *info, operand); });
+    if (!hit.ok()) return hit.status();
+  }
+  if (*hit) {
     count_write_hit(thread, address);
   } else {
     const Status status = write_missed(thread, address, operand, std::uint32_t(bytes), consistency, number);
     if (!status.ok()) return status;
   }
   if (consistency == Consistency::kSc) std::atomic_thread_fence(std::memory_order_seq_cst);
-  return !hit && consistency != Consistency::kPso ? fence() : Status();
+  if (consistency == Consistency::kPso) return {};
+  return *hit ? settle(thread) : fence();
 }
 
 void Runtime::clear_operands(const LineRef& ref) {

@@ -43,12 +43,14 @@ std::uint32_t Runtime::largest_line_bytes() const noexcept {
 Result<GlobalAddress> Runtime::allocate_region(std::uint64_t bytes) {
   const std::uint64_t whole = (bytes + detail::kGrainBytes - 1) / detail::kGrainBytes * detail::kGrainBytes;
   if (bytes == 0 || whole < bytes) return {Errc::kInvalidArgument, "a region needs at least one byte"};
+  if (const Status status = need_room(threads_.current()); !status.ok()) return status;
   GlobalAddress first;
   bool fresh = false;
   {
     const Entry entry(*this);
     const auto block = allocator_->allocate_aligned(whole, detail::kGrainBytes);
     if (!block.ok()) return block.status();
+    if (journal_ != nullptr) journal_->note_allocate(block->offset, whole, true, {});
     counters_->allocations.add();
     counters_->memory_free_bytes.set(allocator_->free_bytes());
     first = GlobalAddress::make(self_, block->offset);
@@ -58,6 +60,11 @@ Result<GlobalAddress> Runtime::allocate_region(std::uint64_t bytes) {
     if (const Status status = zero(first, whole); !status.ok()) return status;
   }
   return first;
+}
+
+void Runtime::change_region(GlobalAddress first, std::uint64_t bytes, std::uint8_t larger) {
+  lines_->set_larger(first, bytes, larger);
+  if (journal_ != nullptr) journal_->note_region(first, bytes, larger);
 }
 
 /// Gives back what can be given back of a region right now. How many lines of it are still here, or waited for.
@@ -97,7 +104,7 @@ Status Runtime::close_region(GlobalAddress first, std::uint64_t bytes) {
   ThreadState& thread = threads_.current();
   {
     const Entry entry(*this);
-    lines_->set_larger(first, bytes, std::uint8_t(lines_->larger_at(first) | detail::kLargerClosed));
+    change_region(first, bytes, std::uint8_t(lines_->larger_at(first) | detail::kLargerClosed));
   }
   if (first.node() == self_ || ATOLL_FAULT(region_not_emptied)) return {};
   const Clock::time_point deadline = host_.now() + kMostPatience;
@@ -159,12 +166,12 @@ Status Runtime::open_region(GlobalAddress first, std::uint64_t bytes, std::uint3
     {
       const Entry entry(*this);
       if (first.node() != self_) {
-        lines_->set_larger(first, bytes, larger);
+        change_region(first, bytes, larger);
         return {};
       }
       if (is_all_here(first, bytes, listed)) {
         take_from_threads(first, bytes);
-        lines_->set_larger(first, bytes, larger);
+        change_region(first, bytes, larger);
         return {};
       }
     }

@@ -9,13 +9,14 @@
 namespace atoll::runtime {
 namespace {
 constexpr std::uint32_t kWriteRoom = 4096;  // an element of an array fits
-}
+constexpr NodeId kMostLogged = 64;          // beyond that the directory does not know each sharer
+}  // namespace
 
 Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> membership)
     : Runtime(options, std::move(membership), make_transport(options), base::Host::real()) {}
 
 Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> membership,
-                 std::unique_ptr<Transport> transport, base::Host& host)
+                 std::unique_ptr<Transport> transport, base::Host& host, std::unique_ptr<storage::Disk> disk)
     : options_(options),
       host_(host),
       membership_(std::move(membership)),
@@ -23,12 +24,22 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
       transport_(std::move(transport)),
       threads_(host),
       reach_(membership_->count()),
+      sessions_(membership_->count()),
+      epochs_(membership_->count()),
       answers_due_(membership_->count()),
       returning_to_(membership_->count()),
       dead_(membership_->count()) {
   self_ = membership_->id();
   nodes_ = membership_->count();
-  epoch_ = membership_->epoch();
+  if (options_.log != LogMode::kOff) {
+    if (nodes_ > kMostLogged) throw Error(fmt::format("a cluster with a log has at most {} nodes", kMostLogged));
+    options_.write_at_home = false;  // a write that was done elsewhere and not answered could be done twice
+    if (options_.log == LogMode::kPower) options_.read_in_place = false;  // nobody sees what may be lost
+    if (disk == nullptr) {
+      if (options_.log_dir.empty()) throw Error("a node with a log needs a directory for it: give --log-dir");
+      disk = storage::open_disk(options_.log_dir);
+    }
+  }
   segment_ = memory::Segment::create(options_, nodes_);
   segment_.join_cache_pages();
   segment_.populate_cache();
@@ -38,12 +49,16 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
   writes_ =
       std::make_unique<WritePool>(std::max(1u, options_.outstanding_writes), std::max(options_.line_bytes, kWriteRoom));
   counters_->memory_bytes.set(segment_.memory_bytes());
-  counters_->memory_free_bytes.set(allocator_->free_bytes());
   counters_->cache_lines.set(slots_->size());
   try {
-    connect();
+    Legacy legacy;
+    if (disk != nullptr) legacy = open_journal(std::move(disk));
+    counters_->memory_free_bytes.set(allocator_->free_bytes());
+    connect(legacy);
   } catch (...) {
+    joined_.store(Joined::kFailed, std::memory_order_release);
     membership_.reset();  // no callbacks from here on
+    if (journal_ != nullptr) journal_->end();
     throw;
   }
   spdlog::info("node {} of {}: transport {}, memory {}, cache {}, lines of {} B, {}, {}", self_, nodes_,
@@ -54,15 +69,32 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
                                        : "small pages (the system gives no huge ones)",
                threads_.has_barrier() ? "membarrier" : "fenced accesses (no membarrier)");
   if (nodes_ > 1) service_ = host_.start([this] { serve_forever(); });
+  if (journal_ == nullptr) return;
+  checkpointer_ = host_.start([this] { checkpoint_forever(); });
+  try {
+    if (recovering_) come_back();
+    publish_again();
+  } catch (...) {
+    stop_threads();
+    throw;
+  }
 }
 
 /// Meets the other nodes, and makes what depends on what they bring.
-void Runtime::connect() {
-  const std::vector<Brought> brought = transport_->connect(
+void Runtime::connect(const Legacy& legacy) {
+  std::vector<Brought> brought = transport_->connect(
       segment_, *membership_,
       {[this](NodeId node, const std::string& why) { on_death(node, why); }, [this] { end(Over::kMasterLost); },
-       [this](cluster::Standing standing, const std::string& why) { on_standing(standing, why); }});
+       [this](cluster::Standing standing, const std::string& why) { on_standing(standing, why); },
+       [this](const cluster::Peer& peer, std::uint32_t epoch) { on_return(peer, epoch); },
+       [this](NodeId node, const std::string& why) { on_given_up(node, why); }});
   std::vector<memory::LineMap::Extent> extents;
+  for (NodeId node = 0; node < nodes_; ++node) {
+    const auto before = legacy.peers.find(node);
+    if (brought[node].memory_bytes != 0 || before == legacy.peers.end()) continue;
+    brought[node].memory_bytes = before->second.memory_bytes;  // it is dead now; it will bring the same
+    brought[node].cache_slots = std::uint32_t(before->second.cache_slots);
+  }
   for (const Brought& node : brought) {
     memory_bytes_.push_back(node.memory_bytes);
     cache_slots_.push_back(node.cache_slots);
@@ -73,10 +105,17 @@ void Runtime::connect() {
       memory::LineMap::Own{segment_.memory(), segment_.directory(), segment_.lines()}, !threads_.has_barrier(),
       host_.has_inlined_hits(),
       [this](const std::byte* begin, std::uint64_t bytes) { segment_.join_pages(begin, bytes); });
-  threads_.set_table(lines_->table(), options_.consistency == Consistency::kSc);
-  limits_ = {
-      nodes_, self_, epoch_, options_.line_bytes, cache_slots_.data(), memory_bytes_.data(), lines_->table().larger};
+  threads_.set_table(lines_->table(), options_.consistency == Consistency::kSc || journal_ != nullptr);
+  begin_sessions(brought);
+  limits_ = {nodes_,
+             self_,
+             epochs_.data(),
+             options_.line_bytes,
+             cache_slots_.data(),
+             memory_bytes_.data(),
+             lines_->table().larger};
   if (options_.read_in_place) views_ = transport_->views();
+  if (journal_ != nullptr) begin_journal(legacy);
   // Not under the engine lock: peers are waited for, and the death of one is told by another thread.
   fabric::Upcalls upcalls{[this](NodeId from, std::uint32_t slot)
                               ATOLL_NO_THREAD_SAFETY_ANALYSIS { return answer_in(from, slot); },
@@ -88,6 +127,7 @@ void Runtime::connect() {
     if (is_dead(node)) fabric_->forget(node);
   }
   if (is_over()) be_silent();
+  joined_.store(Joined::kYes, std::memory_order_release);
 }
 
 Runtime::~Runtime() {
@@ -98,11 +138,18 @@ Runtime::~Runtime() {
   (void)wait(thread, kNoNode, host_.now() + std::chrono::seconds(10), [&] { return writes_->all_free(); });
   tell_leaving();
   membership_->leave();
+  stop_threads();
+  threads_.forget_lines();
+}
+
+void Runtime::stop_threads() {
   stopping_.store(true, std::memory_order_release);
   fabric_->wake_self();
+  if (checkpointer_ != nullptr) wake_checkpointer();
+  checkpointer_.reset();
   service_.reset();
   membership_.reset();  // no callbacks from here on
-  threads_.forget_lines();
+  if (journal_ != nullptr) journal_->end();
 }
 
 /// Those who wait in a barrier for this node need not wait any longer.
@@ -128,11 +175,12 @@ Status Runtime::why_to_give_up(NodeId on, const base::Backoff& wait, Clock::time
   if (!may_act()) return {};  // nothing can be given up before it is known whether this node is still in
   const NodeId dead = first_dead_.load(std::memory_order_acquire);
   if (dead == kNoNode || ATOLL_FAULT(death_not_noticed)) return {};
-  if (is_dead(on)) return {Errc::kNodeDied, "the node that was waited for is gone", on};
+  const bool returns = journal_ != nullptr && !given_up_.load(std::memory_order_acquire);
+  if (is_dead(on) && !returns) return {Errc::kNodeDied, "the node that was waited for is gone", on};
   // Whether the dead node matters to this wait cannot be known here (it may own the line that the home waits for);
   // what does not depend on it is done well within the grace.
   const Clock::time_point died{Clock::duration(died_at_.load(std::memory_order_relaxed))};
-  if (now < std::max(died, wait.start()) + options_.death_grace) return {};
+  if (now < std::max(died, wait.start()) + (returns ? options_.recovery_wait : options_.death_grace)) return {};
   return {Errc::kNodeDied, "a node that this may depend on is gone", dead};
 }
 
@@ -148,6 +196,7 @@ void Runtime::on_death(NodeId node, const std::string& why) {
     dead_[node].store(true, std::memory_order_release);  // from here on nothing of it is worked on
     if (fabric_ != nullptr) {                            // else it died while we join: nothing was sent to it yet
       fabric_->forget(node);
+      std::erase(to_report_, node);
       to_clean_.push_back(node);
       clean_up();
     }
@@ -161,7 +210,22 @@ Status Runtime::publish(std::string_view name, GlobalAddress address) {
   if (name.empty()) return {Errc::kInvalidArgument, "a name needs at least one character"};
   if (const Status status = check_range(address, 1); !status.ok()) return status;
   if (const Status status = fence(); !status.ok()) return status;
-  return membership_->publish(name, address);
+  if (journal_ == nullptr) return membership_->publish(name, address);
+  ThreadState& thread = threads_.current();
+  if (const Status status = need_room(thread); !status.ok()) return status;
+  GlobalAddress before;
+  {
+    const Entry entry(*this);
+    before = journal_->find_name(name);
+    thread.note_logged(journal_->note_name(name, address));
+  }
+  if (const Status status = settle(thread); !status.ok()) return status;
+  const Status published = membership_->publish(name, address);
+  if (published.code() == Errc::kAlreadyExists) {
+    const Entry entry(*this);
+    journal_->take_back_name(name, before);
+  }
+  return published;
 }
 
 Result<GlobalAddress> Runtime::lookup(std::string_view name, std::chrono::milliseconds timeout) {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,6 +25,7 @@
 #include "memory/line_map.hpp"
 #include "memory/segment.hpp"
 #include "runtime/inspection.hpp"
+#include "runtime/journal.hpp"
 #include "runtime/operators.hpp"
 #include "runtime/task.hpp"
 #include "runtime/threads.hpp"
@@ -59,14 +61,17 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
  public:
   /// Throws Error.
   Runtime(const Options& options, std::unique_ptr<cluster::Membership> membership);
-  /// The same with another way to the peers and another machine than those of this process.
+  /// The same with another way to the peers and another machine than those of this process, and another disk than that
+  /// of `options.log_dir` (none: there is no log, or it is in that directory).
   Runtime(const Options& options, std::unique_ptr<cluster::Membership> membership, std::unique_ptr<Transport> transport,
-          base::Host& host);
+          base::Host& host, std::unique_ptr<storage::Disk> disk = nullptr);
   ~Runtime() override;
 
   [[nodiscard]] NodeId id() const noexcept { return self_; }
   [[nodiscard]] NodeId count() const noexcept { return nodes_; }
   [[nodiscard]] const Options& options() const noexcept { return options_; }
+  /// Did this node find its memory as a process before it had left it?
+  [[nodiscard]] bool recovered() const noexcept { return recovered_; }
   [[nodiscard]] const detail::LineTable& table() const noexcept { return lines_->table(); }
 
   // allocate.cpp
@@ -195,8 +200,12 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   void quiesce(const LineRef& ref) override ATOLL_REQUIRES(mutex_);
   [[nodiscard]] bool take_slot(const LineRef& ref) override ATOLL_REQUIRES(mutex_);
   void release_slot(const LineRef& ref) noexcept override ATOLL_REQUIRES(mutex_);
-  void log_transfer(const LineRef&, NodeId) override ATOLL_REQUIRES(mutex_) {
-  }  // the log comes with recovery; the counter is kept
+  void log_transfer(const LineRef& ref, NodeId owner) override ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] bool is_logged() const noexcept override { return journal_ != nullptr; }
+  [[nodiscard]] std::uint64_t& tenure(const LineRef& ref) override ATOLL_REQUIRES(mutex_);
+  void take_home(const LineRef& ref, const coherence::Message& message) override ATOLL_REQUIRES(mutex_);
+  void send_settled(const LineRef& ref, NodeId to, const coherence::Message& message) override ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] bool is_settled(const LineRef& ref) override ATOLL_REQUIRES(mutex_);
   void perform(const LineRef& ref, coherence::Op& op) override ATOLL_REQUIRES(mutex_);
   void perform_for(const LineRef& ref, const coherence::Message& message) override ATOLL_REQUIRES(mutex_);
   void clear_operands(const LineRef& ref) override ATOLL_REQUIRES(mutex_);
@@ -222,6 +231,75 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   void call_home(NodeId to, wire::Message message) ATOLL_REQUIRES(mutex_);
   void serve_forever();
 
+  // ---- logged.cpp: writes that the log has first ----
+  struct Late {  // a message that waits until the log is durable up to there
+    NodeId to = kNoNode;
+    wire::Message message;
+    log::Sequence sequence = 0;
+  };
+  [[nodiscard]] Place place_of(const detail::Line& line, GlobalAddress address) const noexcept;
+  [[nodiscard]] Journal::Writer& writer_of(ThreadState& thread);
+  [[nodiscard]] Errc log_and_store(ThreadState& thread, bool in_engine, detail::Line& line, GlobalAddress at,
+                                   const std::byte* from, std::uint32_t bytes);
+  [[nodiscard]] Errc write_logged(ThreadState& thread, bool in_engine, detail::Line& line, GlobalAddress at,
+                                  const std::byte* from, std::uint32_t bytes);
+  template <typename Change>
+  [[nodiscard]] Errc change_logged(ThreadState& thread, bool in_engine, detail::Line& line, GlobalAddress at,
+                                   std::uint32_t bytes, Change change);
+  [[nodiscard]] Errc rmw_logged(ThreadState& thread, bool in_engine, detail::Line& line, Task& task);
+  [[nodiscard]] Errc combine_logged(ThreadState& thread, bool in_engine, detail::Line& line, GlobalAddress at,
+                                    const OperatorInfo& info, const std::byte* operand);
+  [[nodiscard]] Errc call_logged(detail::Line& line, Task& task);
+  void perform_logged(const LineRef& ref, Task& task) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] Errc write_if_logged(ThreadState& thread, detail::Line& line, GlobalAddress guard, GlobalAddress at,
+                                     const wire::GuardedWrite& write, std::uint32_t bytes, bool* done);
+  Result<bool> write_if_locked(ThreadState& thread, detail::Line& line, GlobalAddress guard, GlobalAddress at,
+                               const wire::GuardedWrite& write, std::uint32_t bytes);
+  [[nodiscard]] Status log_pinned(ThreadState& thread, GlobalAddress address, std::uint64_t bytes);
+  /// Does a logged write that the line allows; waits for room in the log where there is none. `write` returns a code
+  /// and is called under the hazard. False: the line may not be written.
+  template <typename Write>
+  Result<bool> hit_logged(ThreadState& thread, GlobalAddress address, Write write);
+  Status wait_for_log(ThreadState& thread);
+  /// Before the engine logs what a thread wants: it does so from what is kept for it, and what is kept must not be used
+  /// up by threads.
+  Status need_room(ThreadState& thread) {
+    return journal_ == nullptr || journal_->has_room() ? Status() : wait_for_log(thread);
+  }
+  Status settle(ThreadState& thread);
+  void go_on_settled() ATOLL_REQUIRES(mutex_);
+
+  // ---- recovery.cpp: nodes that come back ----
+  struct Session {         // with the process that a peer is now
+    bool reported = true;  // it has said what it has of this node's lines
+    bool open = true;      // it serves its own
+    bool told = true;      // it knows what this node has of its lines
+  };
+  [[nodiscard]] Legacy open_journal(std::unique_ptr<storage::Disk> disk);
+  void begin_journal(const Legacy& legacy);
+  void begin_sessions(const std::vector<Brought>& brought);
+  void restore(const Legacy& legacy) ATOLL_REQUIRES(mutex_);
+  template <typename F>
+  void for_each_copy_of(NodeId home, F f) ATOLL_REQUIRES(mutex_);
+  void mourn(NodeId dead) ATOLL_REQUIRES(mutex_);
+  void on_return(const cluster::Peer& peer, std::uint32_t epoch);
+  void on_given_up(NodeId node, const std::string& why);
+  void take_up(NodeId peer) ATOLL_REQUIRES(mutex_);
+  void report_to(NodeId peer) ATOLL_REQUIRES(mutex_);
+  void handle_report(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
+  void open_if_complete() ATOLL_REQUIRES(mutex_);
+  void open_to(NodeId peer) ATOLL_REQUIRES(mutex_);
+  void come_back();
+  void publish_again();
+
+  // ---- checkpoints.cpp ----
+  void wake_checkpointer();
+  void checkpoint_forever();
+  void wait_for_stores() ATOLL_EXCLUDES(mutex_);
+  [[nodiscard]] Status make_checkpoint() ATOLL_EXCLUDES(mutex_);
+  [[nodiscard]] Status write_pages(const std::vector<std::uint32_t>& pages) ATOLL_EXCLUDES(mutex_);
+  [[nodiscard]] Status log_owned_again() ATOLL_EXCLUDES(mutex_);
+
   // ---- eviction.cpp, with take_slot and release_slot ----
   [[nodiscard]] std::uint32_t returning() const noexcept ATOLL_REQUIRES(mutex_);
   [[nodiscard]] std::uint32_t evict_some(std::uint32_t wanted, unsigned order, bool pressing) ATOLL_REQUIRES(mutex_);
@@ -237,7 +315,8 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   template <typename Done>
   Status wait(ThreadState& thread, NodeId on, Clock::time_point deadline, Done done);
   [[nodiscard]] Status why_to_give_up(NodeId on, const base::Backoff& wait, Clock::time_point deadline);
-  void connect();
+  void connect(const Legacy& legacy);
+  void stop_threads();
   void tell_leaving();
   [[nodiscard]] bool is_dead(NodeId node) const noexcept;
   void on_death(NodeId node, const std::string& why);
@@ -279,6 +358,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   Status zero(GlobalAddress address, std::uint64_t bytes);
 
   // ---- regions.cpp ----
+  void change_region(GlobalAddress first, std::uint64_t bytes, std::uint8_t larger) ATOLL_REQUIRES(mutex_);
   [[nodiscard]] std::uint32_t empty_region(GlobalAddress first, std::uint64_t bytes) ATOLL_REQUIRES(mutex_);
   [[nodiscard]] bool is_all_here(GlobalAddress first, std::uint64_t bytes, std::vector<GlobalAddress>& listed)
       ATOLL_REQUIRES(mutex_);
@@ -302,10 +382,21 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
     std::atomic<bool> done{false};
     ThreadState* thread = nullptr;
     GlobalAddress element;
+    bool exclusive = false;
+    bool is_try = false;
     coherence::ElementAnswer answer = coherence::ElementAnswer::kRefused;
     NodeId dead = kNoNode;
   };
-  [[nodiscard]] std::uint64_t ask_for_element(ElementCall& call, LockMode mode, bool is_try);
+  struct LockedElement {  // of another home, by a thread of this node; known where the cluster is logged
+    GlobalAddress element;
+    bool exclusive = false;
+  };
+  /// Is the cluster logged, so that nodes that have died come back?
+  [[nodiscard]] bool returns() const noexcept override;
+  [[nodiscard]] std::uint64_t ask_for_element(ElementCall& call);
+  [[nodiscard]] bool is_shut(NodeId home) const noexcept ATOLL_REQUIRES(mutex_);
+  void send_element_call(std::uint64_t ticket, const ElementCall& call) ATOLL_REQUIRES(mutex_);
+  void send_element_lock(std::uint64_t ticket, GlobalAddress element, int flags) ATOLL_REQUIRES(mutex_);
   [[nodiscard]] bool withdraw_element_call(std::uint64_t ticket, const ElementCall& call);
   void release_element(std::uint64_t ticket, GlobalAddress element) ATOLL_REQUIRES(mutex_);
   void end_element_call(std::uint64_t ticket, GlobalAddress element, coherence::ElementAnswer answer, NodeId dead)
@@ -316,18 +407,26 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   void fault(const coherence::Party& from, GlobalAddress element, const char* why) override ATOLL_REQUIRES(mutex_);
   void broken(GlobalAddress element, const char* what) override ATOLL_REQUIRES(mutex_);
   void drop_locks_of(NodeId dead) ATOLL_REQUIRES(mutex_);
+  void close_element_home(NodeId home) ATOLL_REQUIRES(mutex_);
+  void report_element_locks(NodeId home) ATOLL_REQUIRES(mutex_);
+  void resend_element_locks(NodeId home) ATOLL_REQUIRES(mutex_);
 
   // ---- allocate.cpp ----
   struct Call {  // a request to another node's allocator, or the barrier
     std::atomic<bool> done{false};
     ThreadState* thread = nullptr;
     NodeId node = 0;  // who was asked
+    wire::Kind kind = wire::Kind::kNone;
+    std::uint64_t argument = 0;
     std::uint64_t value = 0;
     std::uint32_t code = 0;
     bool fresh = false;
   };
+  Result<memory::Allocator::Block> allocate_here(std::uint64_t bytes, Caller caller) ATOLL_REQUIRES(mutex_);
+  Status free_here(std::uint64_t offset, Caller caller) ATOLL_REQUIRES(mutex_);
   Result<GlobalAddress> allocate_on(NodeId node, std::uint64_t bytes, bool* fresh);
   Status call(NodeId node, wire::Kind kind, std::uint64_t argument, Call& call);
+  void send_call(std::uint64_t number, const Call& call) ATOLL_REQUIRES(mutex_);
   void handle_frees(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
   void send_frees(NodeId to) ATOLL_REQUIRES(mutex_);
   void handle_call(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
@@ -336,11 +435,13 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
 
   Options options_;
   base::Host& host_;
+  std::unique_ptr<Journal> journal_;  // where there is a log
   std::unique_ptr<cluster::Membership> membership_;
   const std::atomic<std::int64_t>& act_until_;  // the membership's
   NodeId self_ = 0;
   NodeId nodes_ = 1;
-  std::uint32_t epoch_ = 0;
+  bool recovered_ = false;
+  std::map<std::string, std::uint64_t> recovered_names_;
   memory::Segment segment_;
   std::unique_ptr<Transport> transport_;
   std::vector<std::uint64_t> memory_bytes_;  // per node
@@ -367,6 +468,15 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   std::int64_t now_ns_ ATOLL_GUARDED_BY(mutex_) = 0;             // host_.coarse_ns() when the engine was entered
   std::vector<Reach> reach_ ATOLL_GUARDED_BY(mutex_);            // per node
   std::vector<NodeId> to_clean_ ATOLL_GUARDED_BY(mutex_);        // dead, and their locks are not dropped yet
+  std::vector<NodeId> to_report_ ATOLL_GUARDED_BY(mutex_);       // back, and not told yet what is here of theirs
+  std::vector<Session> sessions_ ATOLL_GUARDED_BY(mutex_);       // per node
+  /// Of each session: in which the later of the two processes came. It stands in every message between them; this
+  /// node's own has its own.
+  std::vector<std::uint32_t> epochs_;
+  bool is_open_ ATOLL_GUARDED_BY(mutex_) = true;  // this node serves its memory
+  bool told_ ATOLL_GUARDED_BY(mutex_) = false;    // all have been told what is here of theirs
+  std::deque<Late> late_ ATOLL_GUARDED_BY(mutex_);
+  std::vector<GlobalAddress> unsettled_ ATOLL_GUARDED_BY(mutex_);  // lines that are wanted and not durable yet
   std::vector<ThreadState*> finished_ ATOLL_GUARDED_BY(mutex_);  // whose operations were completed since the last flush
   bool evicting_ ATOLL_GUARDED_BY(mutex_) = false;
   bool reclaiming_ ATOLL_GUARDED_BY(mutex_) = false;             // less was free than should be, and not enough yet
@@ -382,15 +492,25 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   std::uint32_t fruitless_ ATOLL_GUARDED_BY(mutex_) = 0;              // searches for a slot in a row that found none
   std::unordered_map<std::uint64_t, Call*> calls_ ATOLL_GUARDED_BY(mutex_);
   std::uint64_t next_call_ ATOLL_GUARDED_BY(mutex_) = 1;
+  std::map<Caller, std::uint64_t> answered_ ATOLL_GUARDED_BY(mutex_);  // calls that the process before did, see Legacy
   std::uint32_t given_back_ ATOLL_GUARDED_BY(mutex_) = 0;
   std::vector<wire::Message> frees_ ATOLL_GUARDED_BY(mutex_);  // of each node: blocks that it is not told of yet
-  coherence::ElementLocks element_locks_ ATOLL_GUARDED_BY(mutex_){*this};                   // of this node's elements
-  std::unordered_map<std::uint64_t, ElementCall*> element_calls_ ATOLL_GUARDED_BY(mutex_);  // by ticket
+  coherence::ElementLocks element_locks_ ATOLL_GUARDED_BY(mutex_){*this};            // of this node's elements
+  std::map<std::uint64_t, ElementCall*> element_calls_ ATOLL_GUARDED_BY(mutex_);     // by ticket
+  std::map<std::uint64_t, LockedElement> locked_elements_ ATOLL_GUARDED_BY(mutex_);  // by ticket
+  std::map<NodeId, bool> shut_homes_ ATOLL_GUARDED_BY(mutex_);  // logged: not open; true: what is held was reported
   std::map<std::string, AtomicFunction, std::less<>> functions_ ATOLL_GUARDED_BY(mutex_);
   std::uint64_t barrier_round_ ATOLL_GUARDED_BY(mutex_) = 0;  // this node's
   bool barrier_given_up_ ATOLL_GUARDED_BY(mutex_) = false;    // the last call ended early; the next goes on with it
   std::vector<std::uint64_t> barrier_reached_ ATOLL_GUARDED_BY(mutex_);  // node 0: the round that each has reached
 
+  enum class Joined : std::uint8_t { kNotYet, kYes, kFailed };
+  std::atomic<Joined> joined_{Joined::kNotYet};  // there is a fabric
+  std::atomic<bool> recovering_{false};          // not all have said what they have of this node's lines
+  std::atomic<bool> durable_moved_{false};       // the log has become durable further on
+  std::atomic<bool> checkpoint_failed_{false};   // the last one
+  std::atomic<bool> given_up_{false};            // a node that died will not come back
+  std::atomic<std::uint32_t> checkpoint_bell_{0};
   std::atomic<std::uint64_t> barrier_released_{0};
   std::atomic<std::uint64_t> left_after_{UINT64_MAX};  // the last barrier of the node that left first
   std::atomic<NodeId> left_node_{kNoNode};
@@ -404,7 +524,20 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   std::atomic<NodeId> first_dead_{kNoNode};
   std::atomic<Clock::rep> died_at_{0};
   std::unique_ptr<base::Host::Thread> service_;
+  std::unique_ptr<base::Host::Thread> checkpointer_;
 };
+
+template <typename Write>
+Result<bool> Runtime::hit_logged(ThreadState& thread, GlobalAddress address, Write write) {
+  detail::Line& line = *detail::find_line(lines_->table(), address.bits());
+  while (true) {
+    Errc code = Errc::kOk;
+    const bool hit = detail::write_line(*thread.slot, line, address, [&](std::byte*) { code = write(line); });
+    if (!hit || code == Errc::kOk) return hit;
+    if (code != Errc::kStorageFull) return Status(code, "the log cannot be written any more", self_);
+    if (const Status status = wait_for_log(thread); !status.ok()) return status;
+  }
+}
 
 template <typename Done>
 Status Runtime::wait(ThreadState& thread, NodeId on, Clock::time_point deadline, Done done) {
@@ -413,7 +546,8 @@ Status Runtime::wait(ThreadState& thread, NodeId on, Clock::time_point deadline,
   const Present waiter(waiters_);
   while (!done()) {
     // Now and then without a reason: lines that wait for a slot, messages that wait for room.
-    if ((fabric_->maybe_pending() || backoff.looked()) && mutex_.try_lock()) {
+    const bool settled = durable_moved_.load(std::memory_order_relaxed);
+    if ((settled || fabric_->maybe_pending() || backoff.looked()) && mutex_.try_lock()) {
       drives_.fetch_add(1, std::memory_order_relaxed);
       progress();
       mutex_.unlock();

@@ -53,7 +53,11 @@ void Runtime::on_standing(Standing standing, const std::string& why) {
 /// What dead nodes had here is taken from them. Others are told, so it is done within the lease.
 void Runtime::clean_up() {
   if (!may_act() || is_over()) return;
-  for (const NodeId dead : std::exchange(to_clean_, {})) drop_locks_of(dead);
+  for (const NodeId dead : std::exchange(to_clean_, {})) {
+    drop_locks_of(dead);
+    if (journal_ != nullptr) mourn(dead);
+  }
+  for (const NodeId back : std::exchange(to_report_, {})) take_up(back);
   flush();
 }
 

@@ -15,6 +15,7 @@
 #include "base/host.hpp"
 #include "base/mutex.hpp"
 #include "coherence/types.hpp"
+#include "log/log.hpp"
 #include "runtime/strides.hpp"
 
 namespace atoll::runtime {
@@ -24,6 +25,7 @@ struct HeldLock {
   GlobalAddress address;
   std::uint64_t bytes = 0;
   LockMode mode = LockMode::kRead;
+  bool pinned = false;  // it is written through a pointer: the log is told at the end
 };
 
 /// An element that a thread has locked.
@@ -55,8 +57,16 @@ struct ThreadState {
   std::uint32_t visits_per_fetch = 16;           // see Runtime::read_in_place
   std::atomic<std::uint64_t> reads_in_place{0};  // counted by the thread, read by anyone
   base::Backoff::Learned waiting;
-  std::uint64_t hits_before = 0;  // slot->hits when the thread came to this node
+  std::unique_ptr<log::Log::Writer> log;  // where there is a log: made at the first write
+  std::atomic<log::Sequence> logged{0};   // the last record of a write of this thread
+  std::uint64_t hits_before = 0;          // slot->hits when the thread came to this node
 
+  /// The thread itself, and who does its writes for it.
+  void note_logged(log::Sequence sequence) noexcept {
+    log::Sequence before = logged.load(std::memory_order_relaxed);
+    while (before < sequence && !logged.compare_exchange_weak(before, sequence, std::memory_order_relaxed)) {
+    }
+  }
   /// Something that the thread may wait for has happened.
   void notify() noexcept {
     if (ATOLL_FAULT(wakeup_lost)) return;
@@ -105,6 +115,9 @@ struct Task : coherence::Op {
 
 /// fetch_add and its relatives, on the bytes themselves.
 std::uint64_t read_modify_write(std::byte* at, const Task& task) noexcept;
+
+/// What a function for atomic() makes of the bytes; kInvalidArgument when it throws.
+Errc call_function(const AtomicFunction& function, std::span<std::byte> bytes, std::span<const std::byte> arguments);
 
 /// What a function for atomic() may change at once.
 inline constexpr std::uint32_t kMaxCallBytes = 4096;

@@ -188,6 +188,14 @@ void ThreadRegistry::wait_for_writers(std::span<const GlobalAddress> lines) {
   }
 }
 
+void ThreadRegistry::wait_for_all_writers() {
+  barrier();
+  base::MutexLock lock(mutex_);
+  for (const auto& thread : threads_) {
+    while (__atomic_load_n(&thread->slot->hazard, __ATOMIC_SEQ_CST) != 0) host_.yield();
+  }
+}
+
 void ThreadRegistry::tell_readers() {
   if (ATOLL_FAULT(readers_not_told)) return;
   base::MutexLock lock(mutex_);

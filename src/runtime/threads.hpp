@@ -59,6 +59,8 @@ class ThreadRegistry {
   /// Returns when no hazard slot names one of the lines. REQUIRES: their access was lowered, and a barrier issued (or
   /// the lines are fenced).
   void wait_for_writers(std::span<const GlobalAddress> lines);
+  /// Returns when every thread has been seen outside of a write: those that were begun before are done.
+  void wait_for_all_writers();
   /// Readers that are at it now will read again. REQUIRES: the access was lowered.
   void tell_readers();
   void for_each(const std::function<void(ThreadState&)>& f);

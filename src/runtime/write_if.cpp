@@ -43,6 +43,7 @@ Result<bool> Runtime::write_if(GlobalAddress guard, std::uint64_t expected, std:
   }
   if (const Status status = lock(guard, 8, LockMode::kWrite, false); !status.ok()) return status;
   detail::Line& line = *detail::find_line(lines_->table(), guard.bits());
+  if (journal_ != nullptr) return write_if_locked(thread, line, guard, address, write, std::uint32_t(bytes.size()));
   const bool done = runtime::write_if(line, line.byte_at(guard), line.byte_at(address), write, bytes.size());
   // Neither can fail: there is nothing to wait for, and the line is here. An error would say that nothing was written.
   static_cast<void>(unlock(guard, 8));

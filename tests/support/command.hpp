@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "atoll/detail/namespace.hpp"
+#include "support/process.hpp"
 
 namespace atoll::test {
 
@@ -91,16 +92,6 @@ class Command {
   int out_ = -1;
   std::string output_;
 };
-
-inline bool is_gone(pid_t pid) {
-  // A process that has ended but whose parent (init, perhaps busy) has not looked yet is gone for our purpose.
-  std::FILE* file = std::fopen(("/proc/" + std::to_string(pid) + "/stat").c_str(), "r");
-  if (file == nullptr) return true;
-  char state = '?';
-  const int got = std::fscanf(file, "%*d %*s %c", &state);
-  std::fclose(file);
-  return got == 1 && state == 'Z';
-}
 
 /// Whether it is gone, or goes before that counts as hanging.
 inline bool is_gone_soon(pid_t pid) {

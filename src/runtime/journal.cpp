@@ -1,0 +1,518 @@
+#include "runtime/journal.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "atoll/detail/line.hpp"
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "base/units.hpp"
+#include "wire/message.hpp"
+
+namespace atoll::runtime {
+
+using log::RecordType;
+using log::Sequence;
+
+namespace {
+
+constexpr std::uint64_t kWordBits = 64;
+constexpr std::uint64_t kMessagesAtOnce = 64;  // that the engine works on before it looks whether there is room
+constexpr std::uint64_t kWriteBytes = 4096;    // of an asynchronous write, at most
+constexpr std::uint32_t kLargestBlock = 256 << 10;
+constexpr std::uint64_t kHeadBytes = 40;  // of a record
+constexpr std::uint64_t kImagesInBlock =
+    3;  // of the largest lines, at least: a quarter of the log's blocks may be lost
+
+std::uint32_t largest_line_of(const Options& options, std::uint64_t slots) {
+  const std::uint64_t most =
+      std::min<std::uint64_t>(detail::kGrainBytes, std::bit_floor(slots * options.line_bytes / 16));
+  return std::uint32_t(std::max<std::uint64_t>({most, options.line_bytes, kWriteBytes}));
+}
+
+/// With what blocks lose at their ends.
+constexpr std::uint64_t in_blocks(std::uint64_t bytes) noexcept {
+  return bytes / kImagesInBlock * (kImagesInBlock + 1);
+}
+
+std::uint64_t batch_bytes_of(const Options& options, std::uint64_t largest_line) {
+  const std::uint64_t lines = std::max(wire::kMaxRun * (options.line_bytes + kHeadBytes), largest_line + kHeadBytes);
+  return in_blocks(kMessagesAtOnce * lines + options.outstanding_writes * (kWriteBytes + kHeadBytes)) + kLargestBlock;
+}
+
+std::uint64_t images_bytes_of(const Options& options, std::uint64_t slots) {
+  return in_blocks(slots * (options.line_bytes + kHeadBytes)) + kLargestBlock;
+}
+
+/// Numbers and text one after the other, as a blob of a checkpoint has them.
+class BlobWriter {
+ public:
+  void number(std::uint64_t value) { bytes(&value, sizeof(value)); }
+  void text(std::string_view value) {
+    number(value.size());
+    bytes(value.data(), value.size());
+  }
+  [[nodiscard]] std::vector<std::byte> take() { return std::move(out_); }
+
+ private:
+  void bytes(const void* from, std::size_t count) {
+    out_.resize(out_.size() + count);
+    if (count != 0) std::memcpy(out_.data() + out_.size() - count, from, count);
+  }
+  std::vector<std::byte> out_;
+};
+
+class BlobReader {
+ public:
+  explicit BlobReader(std::span<const std::byte> from) noexcept : left_(from) {}
+  [[nodiscard]] bool empty() const noexcept { return left_.empty(); }
+  std::uint64_t number() {
+    std::uint64_t value = 0;
+    std::memcpy(&value, take(sizeof(value)).data(), sizeof(value));
+    return value;
+  }
+  std::string text() {
+    const std::span<const std::byte> bytes = take(number());
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+
+ private:
+  std::span<const std::byte> take(std::uint64_t bytes) {
+    if (bytes > left_.size()) throw Error("a part of the checkpoint is too short", Errc::kStorage);
+    const std::span<const std::byte> taken = left_.first(bytes);
+    left_ = left_.subspan(bytes);
+    return taken;
+  }
+  std::span<const std::byte> left_;
+};
+
+}  // namespace
+
+Journal::Journal(const Options& options, base::Host& host, std::unique_ptr<storage::Disk> disk, NodeId self,
+                 std::uint64_t memory_bytes, std::uint32_t slots)
+    : mode_(options.log),
+      self_(self),
+      line_bytes_(options.line_bytes),
+      memory_bytes_(memory_bytes),
+      log_bytes_(options.log_bytes),
+      largest_line_(largest_line_of(options, slots)),
+      batch_bytes_(batch_bytes_of(options, largest_line_)),
+      images_bytes_(images_bytes_of(options, slots)),
+      host_(host),
+      disk_(std::move(disk)),
+      slots_(slots),
+      last_(memory_bytes / options.line_bytes),
+      dirty_((memory_bytes / kPageBytes + kWordBits - 1) / kWordBits) {
+  const std::uint64_t least = least_log_bytes(options, slots);
+  if (log_bytes_ >= least) return;
+  throw Error(fmt::format("a log of {} is too short for a cache of {}: give --log-size {} at least, or a smaller cache",
+                          base::format_bytes(log_bytes_), base::format_bytes(std::uint64_t{slots} * line_bytes_),
+                          base::format_bytes(least)));
+}
+
+/// What the last checkpoint has logged of the cache, what the next one will, and room to work in between.
+std::uint64_t Journal::least_log_bytes(const Options& options, std::uint32_t slots) {
+  return 2 * images_bytes_of(options, slots) + 3 * batch_bytes_of(options, largest_line_of(options, slots));
+}
+
+// ---- what was before ----
+
+void Legacy::set_region(const Region& region) {
+  const std::uint64_t begin = region.first.bits(), end = begin + region.bytes;
+  auto at = regions.lower_bound(begin);
+  if (at != regions.begin()) {
+    const Region before = std::prev(at)->second;
+    const std::uint64_t before_end = before.first.bits() + before.bytes;
+    if (before_end > begin) std::prev(at)->second.bytes = begin - before.first.bits();
+    if (before_end > end) regions[end] = {GlobalAddress(end), before_end - end, before.larger};
+  }
+  at = regions.lower_bound(begin);
+  while (at != regions.end() && at->first < end) {
+    const Region old = at->second;
+    const std::uint64_t old_end = old.first.bits() + old.bytes;
+    at = regions.erase(at);
+    if (old_end > end) regions[end] = {GlobalAddress(end), old_end - end, old.larger};
+  }
+  if (region.larger != 0) regions[begin] = region;
+}
+
+/// Of each node those that were asked for last: a thread that has asked waits for the answer.
+void Legacy::set_answered(const Caller& caller, std::uint64_t offset) {
+  constexpr std::ptrdiff_t kKept = 1024;
+  answered[caller] = offset;
+  const auto first = answered.lower_bound({caller.node, 0});
+  if (std::distance(first, answered.upper_bound({caller.node, UINT64_MAX})) > kKept) answered.erase(first);
+}
+
+void Journal::refuse_old() {
+  const auto names = disk_->list();
+  names.status().or_throw();
+  for (const std::string& name : *names) {
+    if (log::generation_of(name) == 0 && !name.starts_with("checkpoint")) continue;
+    throw Error(fmt::format("{} holds the log of a node that ran before: give --recover to go on from it, or another "
+                            "directory",
+                            disk_->path()),
+                Errc::kAlreadyExists);
+  }
+}
+
+void Journal::check_owner(NodeId node) const {
+  if (node == self_) return;
+  throw Error(fmt::format("{} holds the log of node {}, this is node {}", disk_->path(), node, self_), Errc::kStorage);
+}
+
+Legacy Journal::recover(std::span<std::byte> memory, memory::Allocator& allocator) {
+  Legacy legacy;
+  legacy.lines.resize(memory_bytes_ / line_bytes_);
+  Sequence from = 0;
+  if (auto checkpoint = log::CheckpointReader::open(*disk_)) {
+    check_owner(checkpoint->node());
+    if (checkpoint->memory_bytes() != memory_bytes_ || checkpoint->line_bytes() != line_bytes_) {
+      throw Error(
+          fmt::format("the checkpoint is of a node with {} in lines of {} bytes, this one has {} in lines of {}",
+                      base::format_bytes(checkpoint->memory_bytes()), checkpoint->line_bytes(),
+                      base::format_bytes(memory_bytes_), line_bytes_));
+    }
+    from = checkpoint->redo_from();
+    checkpoint->load_memory(memory).or_throw();
+    checkpoint->read_lines(0, legacy.lines).or_throw();
+    const log::Blobs& blobs = checkpoint->blobs();
+    allocator.load(blobs.at(kAllocatorBlob)).or_throw();
+    for (BlobReader blob(blobs.at(kRegionsBlob)); !blob.empty();) {
+      const GlobalAddress first(blob.number());
+      const std::uint64_t bytes = blob.number();
+      legacy.set_region({first, bytes, std::uint8_t(blob.number())});
+    }
+    for (BlobReader blob(blobs.at(kPeersBlob)); !blob.empty();) {
+      const std::uint64_t node = blob.number();
+      const std::uint64_t memory_of = blob.number();
+      legacy.peers[node] = {memory_of, blob.number()};
+    }
+    for (BlobReader blob(blobs.at(kAnsweredBlob)); !blob.empty();) {
+      const Caller caller{NodeId(blob.number()), blob.number()};
+      legacy.answered[caller] = blob.number();
+    }
+    for (BlobReader blob(blobs.at(kNamesBlob)); !blob.empty();) {
+      const std::string name = blob.text();
+      legacy.names[name] = blob.number();
+    }
+  }
+  const Result<log::LoadedLog> loaded = log::read_logs(*disk_, {.from = from});
+  loaded.status().or_throw();
+  if (loaded->report().files != 0) check_owner(loaded->report().node);
+  for (std::size_t i = 0; i < loaded->size(); ++i) replay((*loaded)[i], legacy, memory, allocator);
+  legacy.records = loaded->size();
+  highest_ = std::max(from, loaded->highest());
+  now_.regions = legacy.regions;
+  now_.names = legacy.names;
+  now_.answered = legacy.answered;
+  return legacy;
+}
+
+namespace {
+
+/// The record of a call of another node says whose it was.
+void note_answered(const log::Record& record, Legacy& legacy) {
+  std::uint64_t asked[2] = {};
+  if (record.payload.size() != sizeof(asked)) return;
+  std::memcpy(asked, record.payload.data(), sizeof(asked));
+  legacy.set_answered({NodeId(asked[0]), asked[1]}, GlobalAddress(record.head.address).offset());
+}
+
+}  // namespace
+
+/// One record, done again. What it says was so at its time; later ones follow.
+void Journal::replay(const log::Record& record, Legacy& legacy, std::span<std::byte> memory,
+                     memory::Allocator& allocator) {
+  const log::RecordHead& head = record.head;
+  const GlobalAddress address(head.address);
+  const bool own = address.node() == self_;
+  const std::uint64_t line = address.offset() / line_bytes_;
+  const auto outside = [&] {
+    if (address.offset() <= memory_bytes_ && record.payload.size() <= memory_bytes_ - address.offset()) return;
+    throw Error(fmt::format("record {} of the log is about memory that this node does not have", record.sequence),
+                Errc::kStorage);
+  };
+  switch (head.type) {
+    case RecordType::kNone: break;
+    case RecordType::kWrite:
+      if (own) {
+        outside();
+        std::memcpy(memory.data() + address.offset(), record.payload.data(), record.payload.size());
+        mark_dirty(address.offset(), record.payload.size());
+      } else if (const auto found = legacy.owned.upper_bound(address.bits()); found != legacy.owned.begin()) {
+        OwnedLine& owned = std::prev(found)->second;
+        const std::uint64_t at = address.bits() - std::prev(found)->first;
+        if (owned.tenure == head.number && at + record.payload.size() <= owned.bytes.size()) {
+          std::memcpy(owned.bytes.data() + at, record.payload.data(), record.payload.size());
+        }
+      }
+      break;
+    case RecordType::kImage:
+      if (own) throw Error("the log has an image of one of the node's own lines", Errc::kStorage);
+      legacy.owned[address.bits()] = {head.number, {record.payload.begin(), record.payload.end()}};
+      break;
+    case RecordType::kTaken:
+      outside();
+      std::memcpy(memory.data() + address.offset(), record.payload.data(), record.payload.size());
+      mark_dirty(address.offset(), record.payload.size());
+      legacy.lines[line] = {head.number, kNoNode};
+      break;
+    case RecordType::kUndo:
+    case RecordType::kGrant:
+      outside();
+      legacy.lines[line] = {head.number, head.node};
+      mark_dirty(address.offset(), 1);
+      break;
+    case RecordType::kReturned:
+      if (const auto found = legacy.owned.find(address.bits());
+          found != legacy.owned.end() && found->second.tenure == head.number) {
+        legacy.owned.erase(found);
+      }
+      break;
+    case RecordType::kAllocate: {
+      const auto block = (head.flags & kInGrains) != 0 ? allocator.allocate_aligned(head.number, detail::kGrainBytes)
+                                                       : allocator.allocate(head.number);
+      note_answered(record, legacy);
+      if (!block.ok() || block->offset != address.offset()) {
+        throw Error(
+            fmt::format("record {} of the log: memory was handed out that this allocator would not", record.sequence),
+            Errc::kStorage);
+      }
+      break;
+    }
+    case RecordType::kFree:
+      note_answered(record, legacy);
+      allocator.free(address.offset()).or_throw();
+      break;
+    case RecordType::kRegion: legacy.set_region({address, head.number, head.flags}); break;
+    case RecordType::kPeer: {
+      std::uint64_t slots = 0;
+      if (record.payload.size() == sizeof(slots)) std::memcpy(&slots, record.payload.data(), sizeof(slots));
+      legacy.peers[head.node] = {head.number, slots};
+      break;
+    }
+    case RecordType::kName: {
+      const std::string name(reinterpret_cast<const char*>(record.payload.data()), record.payload.size());
+      if (address) {
+        legacy.names[name] = address.bits();
+      } else {
+        legacy.names.erase(name);
+      }
+      break;
+    }
+  }
+}
+
+void Journal::begin(std::uint32_t epoch, const Legacy& legacy, OnDurable on_durable) {
+  epoch_ = epoch;
+  log::LogConfig config;
+  config.mode = mode_;
+  config.bytes = log_bytes_;
+  config.node = self_;
+  config.after = highest_;
+  config.max_payload = largest_line_;
+  config.block_bytes = std::uint32_t(
+      std::clamp<std::uint64_t>(std::bit_floor(log_bytes_ / 64), (kImagesInBlock + 1) * largest_line_, kLargestBlock));
+  config.reserve_bytes = images_bytes_ + batch_bytes_;
+  log_ = log::Log::open(*disk_, config);
+  engine_ = std::make_unique<Writer>(*log_);
+  checkpoint_ =
+      std::make_unique<log::CheckpointWriter>(*disk_, log::CheckpointShape{memory_bytes_, line_bytes_, self_});
+  if (mode_ == LogMode::kPower) {
+    commit_ = std::make_unique<log::GroupCommit>(
+        *log_, host_, [on_durable = std::move(on_durable)](Sequence, Status) { on_durable(); });
+  }
+  now_.names = legacy.names;
+}
+
+// ---- the write path ----
+
+std::atomic<Sequence>& Journal::last_of(GlobalAddress line, std::uint32_t slot) const noexcept {
+  static_assert(sizeof(std::atomic<Sequence>) == sizeof(std::uint64_t));
+  if (slot != 0) return slots_[slot - 1].last;
+  return reinterpret_cast<std::atomic<Sequence>&>(last_[line.offset() / line_bytes_]);
+}
+
+template <bool kReserved>
+Result<Sequence> Journal::note_write_by(Writer& writer, const Place& place, GlobalAddress at,
+                                        std::span<const std::byte> bytes) {
+  const auto append = [&](const log::RecordHead& head, std::span<const std::byte> payload) {
+    return kReserved ? log_->append_reserved(writer, head, payload) : log_->append(writer, head, payload);
+  };
+  std::uint64_t tenure = 0;
+  if (place.slot == 0) {
+    mark_dirty(at.offset(), bytes.size());
+  } else {
+    SlotMark& mark = slots_[place.slot - 1];
+    tenure = mark.tenure;
+    if (mark.imaged != tenure) {
+      const auto imaged =
+          append({RecordType::kImage, 0, self_, epoch_, place.line.bits(), tenure}, {place.data, place.bytes});
+      if (!imaged.ok()) return imaged;
+      mark.imaged = tenure;
+    }
+  }
+  const auto sequence = append({RecordType::kWrite, 0, self_, epoch_, at.bits(), tenure}, bytes);
+  if (sequence.ok()) last_of(place.line, place.slot).store(*sequence, std::memory_order_relaxed);
+  return sequence;
+}
+template Result<Sequence> Journal::note_write_by<false>(Writer&, const Place&, GlobalAddress,
+                                                        std::span<const std::byte>);
+template Result<Sequence> Journal::note_write_by<true>(Writer&, const Place&, GlobalAddress,
+                                                       std::span<const std::byte>);
+
+// ---- the engine's records ----
+
+/// There is room: the engine looks before each batch (has_reserve). A disk that has failed says so itself (health).
+Sequence Journal::append(const log::RecordHead& head, std::span<const std::byte> payload) {
+  const auto sequence = log_->append_reserved(*engine_, head, payload);
+  ATOLL_CHECK(sequence.ok() || sequence.status().code() != Errc::kStorageFull);
+  return sequence.ok() ? *sequence : 0;
+}
+
+void Journal::note_grant(GlobalAddress line, std::uint64_t tenure, NodeId owner) {
+  mark_dirty(line.offset(), 1);
+  append({owner == kNoNode ? RecordType::kUndo : RecordType::kGrant, 0, owner, epoch_, line.bits(), tenure}, {});
+}
+
+void Journal::note_taken(const Place& place, std::uint64_t tenure) {
+  mark_dirty(place.line.offset(), place.bytes);
+  const Sequence sequence =
+      append({RecordType::kTaken, 0, self_, epoch_, place.line.bits(), tenure + 1}, {place.data, place.bytes});
+  last_of(place.line, 0).store(sequence, std::memory_order_relaxed);
+}
+
+void Journal::note_returned(GlobalAddress line, std::uint64_t tenure) {
+  append({RecordType::kReturned, 0, self_, epoch_, line.bits(), tenure}, {});
+}
+
+void Journal::note_image(const Place& place) {
+  SlotMark& mark = slots_[place.slot - 1];
+  const Sequence sequence =
+      append({RecordType::kImage, 0, self_, epoch_, place.line.bits(), mark.tenure}, {place.data, place.bytes});
+  mark.imaged = mark.tenure;
+  mark.last.store(sequence, std::memory_order_relaxed);
+}
+
+void Journal::note_allocate(std::uint64_t offset, std::uint64_t bytes, bool in_grains, Caller caller) {
+  if (caller.number != 0) now_.set_answered(caller, offset);
+  const std::uint64_t asked[] = {caller.node, caller.number};
+  append({RecordType::kAllocate, std::uint8_t(in_grains ? kInGrains : 0), self_, epoch_,
+          GlobalAddress::make(self_, offset).bits(), bytes},
+         caller.number == 0 ? std::span<const std::byte>() : std::as_bytes(std::span(asked)));
+}
+
+void Journal::note_free(std::uint64_t offset, Caller caller) {
+  if (caller.number != 0) now_.set_answered(caller, offset);
+  const std::uint64_t asked[] = {caller.node, caller.number};
+  append({RecordType::kFree, 0, self_, epoch_, GlobalAddress::make(self_, offset).bits(), 0},
+         caller.number == 0 ? std::span<const std::byte>() : std::as_bytes(std::span(asked)));
+}
+
+void Journal::note_region(GlobalAddress first, std::uint64_t bytes, std::uint8_t larger) {
+  now_.set_region({first, bytes, larger});
+  append({RecordType::kRegion, larger, self_, epoch_, first.bits(), bytes}, {});
+}
+
+Sequence Journal::note_name(std::string_view name, GlobalAddress address) {
+  now_.names[std::string(name)] = address.bits();
+  return append({RecordType::kName, 0, self_, epoch_, address.bits(), 0}, std::as_bytes(std::span(name)));
+}
+
+void Journal::take_back_name(std::string_view name, GlobalAddress before) {
+  if (before) {
+    note_name(name, before);
+    return;
+  }
+  now_.names.erase(std::string(name));
+  append({RecordType::kName, 0, self_, epoch_, 0, 0}, std::as_bytes(std::span(name)));
+}
+
+GlobalAddress Journal::find_name(std::string_view name) const {
+  const auto found = now_.names.find(std::string(name));
+  return found == now_.names.end() ? GlobalAddress() : GlobalAddress(found->second);
+}
+
+void Journal::note_peer(NodeId node, const Legacy::Peer& peer) {
+  now_.peers[node] = peer;
+  append({RecordType::kPeer, 0, node, epoch_, 0, peer.memory_bytes}, std::as_bytes(std::span(&peer.cache_slots, 1)));
+}
+
+// ---- checkpoints ----
+
+bool Journal::wants_checkpoint() const noexcept {
+  const std::uint64_t room = log_bytes_ - 2 * images_bytes_ - batch_bytes_;
+  return log_->used_bytes() > images_bytes_ + room / 2;
+}
+
+void Journal::mark_dirty(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  const std::uint64_t last = (offset + bytes - 1) / kPageBytes;
+  for (std::uint64_t page = offset / kPageBytes; page <= last; ++page) {
+    std::uint64_t& word = dirty_[page / kWordBits];
+    const std::uint64_t bit = std::uint64_t{1} << (page % kWordBits);
+    // A look first: most are marked, and a mark that others make as well would travel from thread to thread.
+    if ((__atomic_load_n(&word, __ATOMIC_RELAXED) & bit) == 0) __atomic_fetch_or(&word, bit, __ATOMIC_ACQ_REL);
+  }
+}
+
+std::vector<std::uint32_t> Journal::take_dirty_pages() {
+  std::vector<std::uint32_t> pages;
+  for (std::uint64_t word = 0; word < (memory_bytes_ / kPageBytes + kWordBits - 1) / kWordBits; ++word) {
+    if (__atomic_load_n(&dirty_[word], __ATOMIC_RELAXED) == 0) continue;
+    std::uint64_t bits = __atomic_exchange_n(&dirty_[word], 0, __ATOMIC_ACQ_REL);
+    for (; bits != 0; bits &= bits - 1) {
+      pages.push_back(std::uint32_t(word * kWordBits + std::uint64_t(std::countr_zero(bits))));
+    }
+  }
+  return pages;
+}
+
+std::vector<std::byte> Journal::save_regions() const {
+  BlobWriter blob;
+  for (const auto& [bits, region] : now_.regions) {
+    blob.number(bits);
+    blob.number(region.bytes);
+    blob.number(region.larger);
+  }
+  return blob.take();
+}
+
+std::vector<std::byte> Journal::save_names() const {
+  BlobWriter blob;
+  for (const auto& [name, bits] : now_.names) {
+    blob.text(name);
+    blob.number(bits);
+  }
+  return blob.take();
+}
+
+std::vector<std::byte> Journal::save_peers() const {
+  BlobWriter blob;
+  for (const auto& [node, peer] : now_.peers) {
+    blob.number(node);
+    blob.number(peer.memory_bytes);
+    blob.number(peer.cache_slots);
+  }
+  return blob.take();
+}
+
+std::vector<std::byte> Journal::save_answered() const {
+  BlobWriter blob;
+  for (const auto& [caller, offset] : now_.answered) {
+    blob.number(caller.node);
+    blob.number(caller.number);
+    blob.number(offset);
+  }
+  return blob.take();
+}
+
+Status Journal::sync() {
+  if (mode_ != LogMode::kPower) return {};
+  return commit_->wait(log_->last());
+}
+
+}  // namespace atoll::runtime

@@ -1,0 +1,273 @@
+// A log that does not fit its node, and disks that are full or fail: everybody gets an answer, and nothing is lost.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "support/local_cluster.hpp"
+#include "support/logged_cluster.hpp"
+
+namespace atoll {
+namespace {
+
+using storage::Operation;
+using test::LoggedCluster;
+using testing::HasSubstr;
+
+std::string why_not(const Options& options, storage::Disk* disk, NodeId self = 0, NodeId nodes = 1) {
+  try {
+    auto borrowed = disk == nullptr ? nullptr : std::make_unique<test::BorrowedDisk>(*disk);
+    const runtime::Runtime runtime(
+        options, std::make_unique<test::ReturningMembership>(std::make_shared<test::ReturningHub>(nodes), self),
+        runtime::make_transport(options), base::Host::real(), std::move(borrowed));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+Options logged(LogMode mode = LogMode::kProcess) {
+  Options options = LoggedCluster::small_options();
+  options.log = mode;
+  return options;
+}
+
+TEST(LogOptions, ALogNeedsADirectory) {
+  EXPECT_THAT(why_not(logged(), nullptr), HasSubstr("--log-dir"));
+}
+
+TEST(LogOptions, TheLogMustHaveRoomForTheCache) {
+  storage::FaultyDisk disk;
+  Options options = logged();
+  options.cache_bytes = 4 << 20;
+  EXPECT_THAT(why_not(options, &disk), HasSubstr("--log-size"));
+  options.log_bytes = 64 << 20;
+  EXPECT_EQ(why_not(options, &disk), "");
+  EXPECT_THAT(why_not(options, &disk), HasSubstr("--recover"));
+}
+
+TEST(LogOptions, TheDefaultsFitEachOther) {
+  storage::FaultyDisk disk;
+  Options options;
+  options.log = LogMode::kProcess;
+  options.memory_bytes = 1 << 20;
+  EXPECT_EQ(why_not(options, &disk), "");
+}
+
+TEST(LogOptions, LinesOfAnySizeDo) {
+  for (const std::uint32_t line : {64u, 128u, 4096u}) {
+    Options options = LoggedCluster::small_options();
+    options.line_bytes = line;
+    options.cache_bytes = 64 * line;
+    options.log_bytes = 16 << 20;
+    LoggedCluster cluster(1, LogMode::kProcess, options);
+    GlobalAddress at;
+    const std::vector<std::byte> bytes(20000, std::byte{5});
+    cluster.on(0, [&](Node& node) {
+      at = node.allocate(20000).value();
+      node.write(at, bytes).or_throw();
+    });
+    cluster.crash_all();
+    cluster.on(0, [&](Node& node) {
+      std::vector<std::byte> found(20000);
+      node.read(at, found).or_throw();
+      EXPECT_EQ(found, bytes);
+    });
+  }
+}
+
+TEST(LogOptions, TheLogOfAnotherNodeOrShapeIsRefused) {
+  storage::FaultyDisk disk;
+  Options options = logged();
+  ASSERT_EQ(why_not(options, &disk), "");
+  options.recover = true;
+  EXPECT_THAT(why_not(options, &disk, 1, 2), HasSubstr("node 0"));
+  ASSERT_EQ(why_not(options, &disk), "");  // has a checkpoint from here on
+  EXPECT_THAT(why_not(options, &disk, 1, 2), HasSubstr("node 0"));
+  options.memory_bytes = 4 << 20;
+  EXPECT_THAT(why_not(options, &disk), HasSubstr("the checkpoint is of a node with"));
+  options.memory_bytes = 2 << 20;
+  EXPECT_EQ(why_not(options, &disk), "");
+}
+
+/// What one mode has written the other reads as it was written: a gap means another thing in each.
+TEST(LogOptions, TheModeMayChange) {
+  LoggedCluster cluster(1, LogMode::kProcess);
+  global_ptr<std::uint64_t> word;
+  cluster.on(0, [&](Node& node) { word = node.allocate<std::uint64_t>().value(); });
+  std::uint64_t expected = 0;
+  for (const LogMode mode : {LogMode::kPower, LogMode::kProcess, LogMode::kPower}) {
+    cluster.on(0, [&](Node& node) { expected = node.fetch_add(word, 3).value() + 3; });
+    cluster.crash(0, expected);
+    cluster.options().log = mode;
+    cluster.restart(0);
+    cluster.on(0, [&](Node& node) { EXPECT_EQ(node.read(word).value(), expected); });
+  }
+}
+
+/// The process ends at each operation of the disk while it recovers; the next one recovers all the same.
+TEST(LogFailures, ARecoveryThatFailsHalfWayIsDoneAgain) {
+  for (const LogMode mode : {LogMode::kProcess, LogMode::kPower}) {
+    for (std::uint64_t n = 1; n < 200; ++n) {
+      LoggedCluster cluster(1, mode);
+      GlobalAddress at;
+      const std::vector<std::byte> bytes(10000, std::byte{5});
+      cluster.on(0, [&](Node& node) {
+        at = node.allocate(10000).value();
+        node.write(at, bytes).or_throw();
+        node.publish("bytes", at).or_throw();
+      });
+      cluster.crash(0, n);
+      cluster.hub().revive(0);
+      cluster.disk().fail_from(n);
+      Options options = cluster.options();
+      options.recover = true;
+      const bool failed = !why_not(options, &cluster.disk()).empty();
+      cluster.disk().fail_operation(0);
+      if (mode == LogMode::kPower) {
+        cluster.disk().crash_power(n);
+      } else {
+        cluster.disk().crash_process();
+      }
+      cluster.restart(0);
+      cluster.on(0, [&](Node& node) {
+        std::vector<std::byte> found(10000);
+        node.read(at, found).or_throw();
+        EXPECT_EQ(found, bytes) << n;
+        EXPECT_EQ(node.lookup("bytes", std::chrono::seconds(0)).value(), at);
+        EXPECT_NE(node.allocate(10000).value(), at);
+      });
+      if (!failed) break;
+      ASSERT_LT(n, 199u);
+    }
+  }
+}
+
+/// Writes until it does not go on any more; the status that it got.
+Status write_until_refused(Node& node, GlobalAddress at, std::uint64_t bytes, std::uint64_t& rounds) {
+  std::vector<std::byte> from(bytes);
+  for (; rounds < 100'000; ++rounds) {
+    from.assign(bytes, std::byte(rounds));
+    if (const Status status = node.write(at, from); !status.ok()) return status;
+  }
+  return {};
+}
+
+TEST(LogFailures, AFullDiskIsReportedAndLeftBehind) {
+  LoggedCluster cluster(1);
+  GlobalAddress at, word;
+  cluster.on(0, [&](Node& node) {
+    at = node.allocate(1 << 20).value();
+    word = node.allocate(64).value();
+    node.register_atomic("set",
+                         [](std::span<std::byte> to, std::span<const std::byte> with) {
+                           std::copy(with.begin(), with.end(), to.begin());
+                         })
+        .or_throw();
+  });
+  cluster.disk().set_capacity(cluster.options().log_bytes);  // no room for any page of a checkpoint
+  std::uint64_t rounds = 0;
+  cluster.on(0, [&](Node& node) {
+    EXPECT_EQ(write_until_refused(node, at, 100'000, rounds).code(), Errc::kStorageFull);
+    // Whatever is logged gets the same answer, again and again, and what is kept for the engine stays.
+    const std::vector<std::byte> some(4096, std::byte{1});
+    for (int i = 0; i < 5000; ++i) {
+      EXPECT_EQ(node.fetch_add(global_ptr<std::uint64_t>(word), 1).status().code(), Errc::kStorageFull);
+      EXPECT_EQ(node.atomic(at, 512, "set", std::span(some).first(512)).code(), Errc::kStorageFull);
+      EXPECT_EQ(node.allocate(64).status().code(), Errc::kStorageFull);
+      EXPECT_EQ(node.free(word).code(), Errc::kStorageFull);
+      EXPECT_EQ(node.publish("word", word).code(), Errc::kStorageFull);
+      if (testing::Test::HasFailure()) return;
+    }
+    EXPECT_TRUE(node.read<std::uint64_t>(at).ok());
+  });
+  cluster.disk().set_capacity(UINT64_MAX);
+  cluster.on(0, [&](Node& node) {
+    while (node.fetch_add(global_ptr<std::uint64_t>(word), 1).status().code() == Errc::kStorageFull) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    node.write(at, std::vector<std::byte>(100'000, std::byte{9})).or_throw();
+    node.fence().or_throw();
+    EXPECT_GE(node.stats().checkpoints, 1u);
+  });
+  cluster.crash_all();
+  cluster.on(0, [&](Node& node) {
+    std::vector<std::byte> found(100'000);
+    node.read(at, found).or_throw();
+    EXPECT_EQ(found, std::vector<std::byte>(100'000, std::byte{9}));
+    EXPECT_EQ(node.read<std::uint64_t>(word).value(), 1u);
+  });
+}
+
+TEST(LogFailures, AThreadWaitsForTheCheckpointAndGoesOn) {
+  LoggedCluster cluster(1);
+  cluster.on(0, [&](Node& node) {
+    const GlobalAddress at = node.allocate(1 << 20).value();
+    const std::vector<std::byte> from(100'000, std::byte{1});
+    for (int i = 0; i < 500; ++i) node.write(at, from).or_throw();  // six times the log
+    EXPECT_GE(node.stats().checkpoints, 4u);
+  });
+}
+
+TEST(LogFailures, ASyncThatFailsIsToldToAllWhoWait) {
+  for (int round = 0; round < 5; ++round) {
+    LoggedCluster cluster(1, LogMode::kPower);
+    global_ptr<std::uint64_t> words;
+    cluster.on(0, [&](Node& node) { words = node.allocate<std::uint64_t>(1024).value(); });
+    std::vector<std::thread> threads;
+    std::array<Errc, 3> codes{};
+    std::array<std::uint64_t, 3> told{};
+    for (std::size_t t = 0; t < codes.size(); ++t) {
+      threads.emplace_back([&, t] {
+        while (codes[t] == Errc::kOk) {
+          const auto done = cluster[0].fetch_add(words + std::int64_t(64 * t), 1);
+          codes[t] = done.status().code();
+          if (done.ok()) told[t] = *done + 1;
+        }
+      });
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    cluster.disk().fail_next(Operation::kSync);
+    for (auto& thread : threads) thread.join();
+    for (const Errc code : codes) EXPECT_EQ(code, Errc::kStorage);
+    cluster.on(0, [&](Node& node) {
+      EXPECT_EQ(node.write(words, 1).ok() ? node.fence().code() : Errc::kStorage, Errc::kStorage);
+    });
+    cluster.crash_all(std::uint64_t(round));
+    cluster.on(0, [&](Node& node) {
+      for (std::size_t t = 0; t < codes.size(); ++t) {
+        const std::uint64_t found = node.read(words + std::int64_t(64 * t)).value();
+        EXPECT_GE(found, told[t]);
+        EXPECT_LE(found, told[t] + 1);
+      }
+    });
+  }
+}
+
+TEST(LogDirectory, IsUsedByOneNodeAtATimeAndLeftBehind) {
+  const std::filesystem::path directory =
+      std::filesystem::path(testing::TempDir()) / ("atoll-logged-" + std::to_string(::getpid()));
+  Options options = logged();
+  options.log_dir = directory;
+  global_ptr<std::uint64_t> word;
+  {
+    test::LocalCluster cluster(1, options);
+    word = cluster[0].allocate<std::uint64_t>().value();
+    cluster[0].write(word, 77).or_throw();
+    EXPECT_NE(why_not(options, nullptr), "");
+  }
+  EXPECT_THAT(why_not(options, nullptr), HasSubstr("--recover"));
+  options.recover = true;
+  {
+    test::LocalCluster cluster(1, options);
+    EXPECT_EQ(cluster[0].read(word).value(), 77u);
+  }
+  std::filesystem::remove_all(directory);
+}
+
+}  // namespace
+}  // namespace atoll
