@@ -9,13 +9,13 @@
 
 namespace atoll::sim {
 
-Workload::Object Workload::make_object(GlobalAddress address, std::uint32_t bytes) const {
+Workload::Object Workload::make_object(GlobalAddress address, std::uint32_t bytes, std::uint32_t line_bytes) {
   Object object;
   object.address = address;
   object.bytes = bytes;
   for (std::uint32_t at = 0; at < bytes;) {
     const GlobalAddress from = address + at;
-    const auto room = std::uint32_t(line_bytes_ - from.offset() % line_bytes_);
+    const auto room = std::uint32_t(line_bytes - from.offset() % line_bytes);
     const std::uint32_t piece = std::min(room, bytes - at);
     object.cells.emplace_back(from, piece, at);
     at += piece;
@@ -34,16 +34,7 @@ void Workload::lay_out() {
       const std::uint64_t bytes = std::uint64_t(lines) * line_bytes_;
       arenas_[node] =
           options_.larger == 0 ? on.allocate(bytes, Placement::on(node)).value() : on.allocate_region(bytes).value();
-      const Status status = on.register_atomic("add to all", [](std::span<std::byte> data, std::span<const std::byte>) {
-        for (std::size_t at = 0; at + 8 <= data.size(); at += 8) {
-          std::uint64_t word = 0;
-          std::memcpy(&word, data.data() + at, 8);
-          ++word;
-          std::memcpy(data.data() + at, &word, 8);
-        }
-      });
-      if (!status.ok()) throw Failure("a function could not be registered: " + status.to_string());
-      register_operators(on);
+      register_functions(on);
     });
   }
   cluster_.run();
@@ -67,6 +58,7 @@ void Workload::lay_out() {
   counters_.push_back(hot[0] + (line_bytes_ - 8));
   counters_.push_back(take_lines(NodeId(random.below(nodes)), 1));
   counted_.assign(counters_.size(), 0);
+  maybe_counted_.assign(counters_.size(), 0);
   counts_found_.resize(counters_.size());
   triples_.push_back(hot.back() + (line_bytes_ - 32));
   const GlobalAddress tallies = take_lines(NodeId(random.below(nodes)), 1);
@@ -86,6 +78,20 @@ void Workload::lay_out() {
   for (int i = 0; i < 2; ++i) lay_out_elements(take_lines(NodeId(random.below(nodes)), 1));
   lay_out_tallies(hot[0] + (line_bytes_ - 48), tallies, take_lines(NodeId(random.below(nodes)), 1));
   lay_out_guarded(take_lines(NodeId(random.below(nodes)), 1));
+}
+
+/// What every life of a node does first.
+void Workload::register_functions(Node& node) {
+  const Status status = node.register_atomic("add to all", [](std::span<std::byte> data, std::span<const std::byte>) {
+    for (std::size_t at = 0; at + 8 <= data.size(); at += 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, data.data() + at, 8);
+      ++word;
+      std::memcpy(data.data() + at, &word, 8);
+    }
+  });
+  if (!status.ok()) throw Failure("a function could not be registered: " + status.to_string());
+  register_operators(node);
 }
 
 /// All nodes together change the lines of all arenas, as those who make arrays do.

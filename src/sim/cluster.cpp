@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "runtime/runtime.hpp"
+#include "sim/disk.hpp"
+#include "sim/lives.hpp"
 
 namespace atoll::sim {
 
@@ -14,42 +16,6 @@ using coherence::CacheState;
 using coherence::DirEntry;
 using coherence::DirState;
 using runtime::Inspection;
-
-/// Names and leaving; there is no master.
-class Cluster::SimMembership final : public cluster::Membership {
- public:
-  SimMembership(Cluster& cluster, NodeId self) noexcept : cluster_(cluster), self_(self) {}
-  ~SimMembership() override { cluster_.network_.detach(self_); }
-  std::vector<cluster::Peer> exchange(const cluster::Offer& /*offer*/, cluster::Events /*events*/) override {
-    return {};
-  }
-  [[nodiscard]] NodeId id() const noexcept override { return self_; }
-  [[nodiscard]] NodeId count() const noexcept override { return cluster_.options_.nodes; }
-  [[nodiscard]] std::uint32_t epoch() const noexcept override { return 1; }
-  [[nodiscard]] const std::atomic<std::int64_t>& act_until() const noexcept override {
-    return cluster_.act_until_[self_];
-  }
-  Status publish(std::string_view name, GlobalAddress address) override {
-    const auto [at, added] = cluster_.roots_.try_emplace(std::string(name), address);
-    return added || at->second == address ? Status() : Status(Errc::kAlreadyExists, "the name is taken");
-  }
-  Result<GlobalAddress> lookup(std::string_view name, std::chrono::milliseconds timeout) override {
-    const auto deadline = cluster_.machine_.now() + timeout;
-    while (true) {
-      if (const auto found = cluster_.roots_.find(name); found != cluster_.roots_.end()) return found->second;
-      if (cluster_.machine_.now() >= deadline) return {Errc::kDeadline, "nobody has published this name in time"};
-      cluster_.machine_.sleep_for(std::chrono::microseconds(20));
-    }
-  }
-  void leave() noexcept override {
-    ++cluster_.left_;
-    while (cluster_.left_ < cluster_.options_.nodes) cluster_.machine_.sleep_for(std::chrono::microseconds(20));
-  }
-
- private:
-  Cluster& cluster_;
-  NodeId self_;
-};
 
 /// A node learns that another is gone, from a thread of its own.
 class Cluster::Notice final : public Timed {
@@ -73,7 +39,8 @@ class Cluster::Renewal final : public Timed {
   void fire() override {
     if (cluster_.dead_[node_]) return;
     cluster_.act_until_[node_] = cluster::Membership::kForEver;
-    cluster_.machine_.spawn(node_, [this] { cluster_.network_.tell_standing(node_, cluster::Standing::kActive); });
+    cluster_.machine_.spawn(cluster_.current_[node_]->group,
+                            [this] { cluster_.network_.tell_standing(node_, cluster::Standing::kActive); });
   }
 
  private:
@@ -86,11 +53,17 @@ Cluster::Cluster(const ClusterOptions& options)
       machine_(options.seed),
       network_(machine_, options.nodes, options.node.line_bytes, options.network),
       dead_(options.nodes, false),
-      bodies_(options.nodes, 0),
+      current_(options.nodes),
       act_until_(options.nodes) {
   for (NodeId id = 0; id < options_.nodes; ++id) {
     act_until_[id] = cluster::Membership::kForEver;
     renewals_.push_back(std::make_unique<Renewal>(*this, id));
+  }
+  if (is_logged()) {
+    for (NodeId id = 0; id < options_.nodes; ++id) {
+      disks_.push_back(std::make_unique<storage::FaultyDisk>(options.seed + id));
+    }
+    network_.set_welcome([this](NodeId id) { welcome(id); });
   }
   machine_.set_pace(std::max<Time>(300, options.network.latency_ns / 4));
 #ifdef ATOLL_LAB
@@ -104,17 +77,30 @@ Cluster::Cluster(const ClusterOptions& options)
   try {
     for (NodeId id = 0; id < options_.nodes; ++id) join(id);
   } catch (...) {
-    for (auto& node : nodes_) (void)node.release();  // they can only leave together
+    for (Life& life : lives_) (void)life.instance.release();  // they can only leave together
     throw;
   }
 }
 
+std::unique_ptr<Node> Cluster::make_node(Life& life) {
+  Options options = options_.node;
+  options.recover = life.number > 0;
+  std::unique_ptr<storage::Disk> disk;
+  if (is_logged()) disk = std::make_unique<SimDisk>(machine_, *disks_[life.node], life.is_up, life.is_over);
+  auto runtime = std::make_unique<runtime::Runtime>(options, std::make_unique<SimMembership>(*this, life),
+                                                    std::make_unique<SimTransport>(network_, options_.nodes), machine_,
+                                                    std::move(disk));
+  life.runtime = runtime.get();
+  return std::make_unique<Node>(std::move(runtime));
+}
+
 void Cluster::join(NodeId id) {
+  Life& life = lives_.emplace_back();
+  life.node = life.group = id;
+  current_[id] = &life;
   machine_.set_group(id);
-  auto runtime = std::make_unique<runtime::Runtime>(options_.node, std::make_unique<SimMembership>(*this, id),
-                                                    std::make_unique<SimTransport>(network_, options_.nodes), machine_);
-  runtimes_.push_back(runtime.get());
-  nodes_.push_back(std::make_unique<Node>(std::move(runtime)));
+  life.instance = make_node(life);
+  life.is_up = true;
 }
 
 Cluster::~Cluster() {
@@ -123,24 +109,28 @@ Cluster::~Cluster() {
   } catch (const std::exception&) {
     // Reported by who asked for it; here the nodes stay, for fibers stand inside them.
   }
-  for (auto& node : nodes_) (void)node.release();
+  for (Life& life : lives_) (void)life.instance.release();
 #ifdef ATOLL_LAB
   lab::hooks = {};
 #endif
 }
 
 void Cluster::spawn(NodeId node, std::function<void(Node&)> body) {
-  ++bodies_[node];
+  Life& life = *current_[node];
+  ++life.bodies;
   ++living_bodies_;
-  machine_.spawn(node, [this, node, body = std::move(body)] {
-    body(*nodes_[node]);
-    --bodies_[node];
-    if (!dead_[node]) --living_bodies_;
+  machine_.spawn(life.group, [this, node, &life, body = std::move(body)] {
+    try {
+      body(*life.instance);
+    } catch (const Vanished&) {
+    }
+    --life.bodies;
+    if (!dead_[node] && !life.is_over) --living_bodies_;
   });
 }
 
 bool Cluster::run_for(Time time) {
-  return machine_.run([&] { return living_bodies_ == 0; }, machine_.time() + time);
+  return machine_.run([&] { return living_bodies_ == 0 && away_ == 0; }, machine_.time() + time);
 }
 
 void Cluster::run() {
@@ -150,16 +140,23 @@ void Cluster::run() {
 
 void Cluster::settle() {
   constexpr Time kPatience = 1'000'000'000;
-  if (!machine_.run([&] { return network_.is_quiet(); }, machine_.time() + kPatience)) {
-    throw Failure("messages that nobody takes, with nothing left to do");
-  }
+  constexpr Time kDisk = 1'000'000;  // what waits for a disk is sent within that
+  const Time until = machine_.time() + kPatience;
+  std::uint64_t before = 0;
+  do {
+    before = network_.messages();
+    if (is_logged()) (void)machine_.run([] { return false; }, machine_.time() + kDisk);
+    if (!machine_.run([&] { return network_.is_quiet(); }, until)) {
+      throw Failure("messages that nobody takes, with nothing left to do");
+    }
+  } while (is_logged() && network_.messages() != before);
 }
 
 void Cluster::kill(NodeId node) {
   if (dead_[node]) return;
   dead_[node] = true;
   any_dead_ = true;
-  living_bodies_ -= bodies_[node];
+  living_bodies_ -= current_[node]->bodies;
   network_.cut_off(node);
   machine_.freeze(node, true);
   const Time told = machine_.time() + Time(options_.death_notice.count()) * 1000;
@@ -173,7 +170,7 @@ void Cluster::kill(NodeId node) {
 void Cluster::suspend(NodeId node, Time time) {
   if (dead_[node] || act_until_[node] != cluster::Membership::kForEver) return;
   act_until_[node] = 0;
-  machine_.spawn(node, [this, node] { network_.tell_standing(node, cluster::Standing::kSuspended); });
+  machine_.spawn(current_[node]->group, [this, node] { network_.tell_standing(node, cluster::Standing::kSuspended); });
   machine_.at(machine_.time() + time, *renewals_[node]);
 }
 
@@ -191,11 +188,14 @@ void Cluster::leave() {
     });
   }
   constexpr Time kPatience = 600'000'000'000;
-  const auto all_ended = [&] { return std::all_of(bodies_.begin(), bodies_.end(), [](auto n) { return n == 0; }); };
+  end_lives();
+  const auto all_ended = [&] {
+    return std::all_of(lives_.begin(), lives_.end(), [](const Life& l) { return l.bodies == 0 && !l.is_joining; });
+  };
   if (!machine_.run(all_ended, machine_.time() + kPatience)) throw Failure("a node that was killed does not end");
   std::vector<Machine::Fiber*> leavers;
-  for (NodeId id = 0; id < options_.nodes; ++id) {
-    leavers.push_back(&machine_.spawn(id, [this, id] { nodes_[id].reset(); }));
+  for (Life& life : lives_) {
+    leavers.push_back(&machine_.spawn(life.group, [&life] { life.instance.reset(); }));
   }
   const auto all_left = [&] {
     return std::all_of(leavers.begin(), leavers.end(), [](const Machine::Fiber* f) { return Machine::is_done(*f); });
@@ -207,7 +207,7 @@ void Cluster::leave() {
 
 void Cluster::audit(bool exact_sharers) {
   std::vector<Inspection> held;
-  for (runtime::Runtime* runtime : runtimes_) held.push_back(runtime->inspect());
+  for (const Life* life : current_) held.push_back(life->runtime->inspect());
   // Copies by home and line.
   const std::uint32_t line_bytes = options_.node.line_bytes;
   std::vector<std::vector<std::vector<const Inspection::LineHere*>>> copies(options_.nodes);

@@ -35,7 +35,7 @@ void Workload::use_locked(Worker& worker, LockMode mode, bool is_try) {
   }
   if (worker.random.below(3) == 0) cluster_.machine().sleep_ns(worker.random.below(20'000));
   if (worker.random.below(2) == 0) read_object(worker, object);
-  give_lock(object, mode);
+  give_lock(worker, object, mode);
   begin(worker, "unlock", object.address);
   if (end(worker, node.unlock(object.address, object.bytes))) writes_are_done(worker);
 }
@@ -47,6 +47,8 @@ void Workload::take_lock(Worker& worker, Object& object, LockMode mode) {
                     object.writer != 0 ? fmt::format("thread {}", object.writer - 1) : "a reader"),
         object.address);
   }
+  worker.locked = &object;
+  worker.mode = mode;
   if (mode == LockMode::kWrite) {
     object.writer = worker.number + 1;
   } else {
@@ -54,7 +56,8 @@ void Workload::take_lock(Worker& worker, Object& object, LockMode mode) {
   }
 }
 
-void Workload::give_lock(Object& object, LockMode mode) {
+void Workload::give_lock(Worker& worker, Object& object, LockMode mode) {
+  worker.locked = nullptr;
   if (mode == LockMode::kWrite) {
     object.writer = 0;
   } else {

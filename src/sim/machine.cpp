@@ -110,7 +110,8 @@ std::unique_ptr<base::Host::Thread> Machine::start(std::function<void()> work) {
     Machine& machine_;
     Fiber& fiber_;
   };
-  return std::make_unique<FiberThread>(*this, spawn(group_, std::move(work)));
+  const NodeId group = current_ == nullptr ? group_ : current_->group;
+  return std::make_unique<FiberThread>(*this, spawn(group, std::move(work)));
 }
 
 void Machine::schedule(Fiber& fiber, Time when) {

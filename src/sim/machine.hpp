@@ -64,7 +64,8 @@ class Machine final : public base::Host {
 
   // ---- what the simulator adds ----
   class Fiber;
-  /// Threads that `start` makes from now on belong to this node.
+  /// Threads that `start` makes from now on belong to this node, but for those that a fiber makes: they belong to its
+  /// own.
   void set_group(NodeId group) noexcept { group_ = group; }
   /// A fiber that begins now. It must have ended before the machine does.
   Fiber& spawn(NodeId group, std::function<void()> work);

@@ -42,24 +42,28 @@ bool Cell::is_overwritten(const Write& write, std::uint32_t thread, Tick begin) 
   });
 }
 
-std::string Cell::check_read(std::span<const std::byte> found, std::uint32_t thread, Tick begin, Tick end) {
+const Cell::Write* Cell::find(std::span<const std::byte> found, std::uint32_t thread, Tick begin) const noexcept {
   const auto legal = [&](const Write& write) {
     return looks_like(write, found) && !is_overwritten(write, thread, begin);
   };
   const auto seen = std::find_if(writes_.begin(), writes_.end(), legal);
-  if (seen != writes_.end()) {
-    const bool clear = std::count_if(writes_.begin(), writes_.end(),
-                                     [&](const Write& write) { return looks_like(write, found); }) == 1;
-    if (clear) {
-      seen->end = std::min(seen->end, end);
-      for (Write& other : writes_) {
-        if (other.stamp == seen->stamp || other.end >= begin) continue;
-        seen->begin = std::max(seen->begin, other.begin);
-        other.gone = std::min(other.gone, end);
-      }
-    }
-    return {};
+  return seen == writes_.end() ? nullptr : &*seen;
+}
+
+void Cell::learn(std::span<const std::byte> found, const Write& seen, Tick begin, Tick end) noexcept {
+  const bool clear =
+      std::count_if(writes_.begin(), writes_.end(), [&](const Write& write) { return looks_like(write, found); }) == 1;
+  if (!clear) return;
+  Write& write = writes_[std::size_t(&seen - writes_.data())];
+  write.end = std::min(write.end, end);
+  for (Write& other : writes_) {
+    if (other.stamp == write.stamp || other.end >= begin) continue;
+    write.begin = std::max(write.begin, other.begin);
+    other.gone = std::min(other.gone, end);
   }
+}
+
+std::string Cell::complain(std::span<const std::byte> found, std::uint32_t thread, Tick begin, Tick end) const {
   std::string text = fmt::format(
       "thread {} read {} bytes at {} between ticks {} and {}: {:02x}", thread, bytes_, address_.to_string(), begin, end,
       fmt::join(reinterpret_cast<const unsigned char*>(found.data()),

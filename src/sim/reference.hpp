@@ -59,8 +59,19 @@ class Cell {
   void withdraw(std::uint64_t stamp) noexcept {
     std::erase_if(writes_, [&](const Write& write) { return write.stamp == stamp; });
   }
-  /// What is wrong with a read of `found` between `begin` and `end` by `thread`; empty when nothing is.
-  [[nodiscard]] std::string check_read(std::span<const std::byte> found, std::uint32_t thread, Tick begin, Tick end);
+  /// What is wrong with a read of `found` between `begin` and `end` by `thread`; empty when nothing is. `is_witness`:
+  /// may what this thread has seen of a write of that one vanish with both of them? Then it is no evidence.
+  template <typename IsWitness>
+  [[nodiscard]] std::string check_read(std::span<const std::byte> found, std::uint32_t thread, Tick begin, Tick end,
+                                       IsWitness is_witness) {
+    const Write* const seen = find(found, thread, begin);
+    if (seen == nullptr) return complain(found, thread, begin, end);
+    if (seen->end != kNever || is_witness(seen->thread)) learn(found, *seen, begin, end);
+    return {};
+  }
+  [[nodiscard]] std::string check_read(std::span<const std::byte> found, std::uint32_t thread, Tick begin, Tick end) {
+    return check_read(found, thread, begin, end, [](std::uint32_t) { return true; });
+  }
   /// Whose bytes these are, byte by byte, for the report of a failure: writes up to number `stamps` are tried.
   [[nodiscard]] std::string explain(std::span<const std::byte> found, std::uint64_t stamps) const;
   /// Forgets writes that no read that begins at `oldest` or later can return.
@@ -69,6 +80,10 @@ class Cell {
 
  private:
   static constexpr std::uint32_t kNobody = UINT32_MAX;
+  [[nodiscard]] const Write* find(std::span<const std::byte> found, std::uint32_t thread, Tick begin) const noexcept;
+  void learn(std::span<const std::byte> found, const Write& seen, Tick begin, Tick end) noexcept;
+  [[nodiscard]] std::string complain(std::span<const std::byte> found, std::uint32_t thread, Tick begin,
+                                     Tick end) const;
   [[nodiscard]] bool looks_like(const Write& write, std::span<const std::byte> found) const noexcept;
   [[nodiscard]] static bool surely_before(const Write& first, const Write& second) noexcept;
   [[nodiscard]] bool is_overwritten(const Write& write, std::uint32_t thread, Tick begin) const noexcept;

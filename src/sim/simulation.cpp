@@ -1,4 +1,5 @@
 #include "sim/simulation.hpp"
+#include "runtime/journal.hpp"
 
 #include <fmt/format.h>
 
@@ -20,6 +21,21 @@ void draw_weights(base::Random& random, WorkloadOptions& workload) {
   auto& read = workload.weights[std::size_t(Act::kReadWord)];
   write = std::max(write, 2u);
   read = std::max(read, 2u);
+}
+
+/// Nodes with logs, which crash and come back, instead of those that die for good.
+void draw_crashes(base::Random& random, Plan& plan) {
+  Options& node = plan.cluster.node;
+  WorkloadOptions& workload = plan.workload;
+  node.log = random.below(2) == 0 ? LogMode::kProcess : LogMode::kPower;
+  node.outstanding_writes = std::min(node.outstanding_writes, 64u);
+  // As short as can be: the more checkpoints there are, the better.
+  node.log_bytes = runtime::Journal::least_log_bytes(node, std::uint32_t(node.cache_bytes / node.line_bytes));
+  workload.kill_after = workload.suspend_every = 0;
+  workload.crash_every = workload.ops / (1 + random.below(8)) + 1 + random.below(50);
+  for (const Act act : {Act::kWriteElement, Act::kReadElement, Act::kTryWriteElement, Act::kTryReadElement}) {
+    workload.weights[std::size_t(act)] = 0;  // a home that crashes forgets who has locked its elements
+  }
 }
 
 }  // namespace
@@ -67,6 +83,8 @@ Plan draw(std::uint64_t seed, const Wishes& wishes) {
   draw_weights(random, workload);
   if (random.chance(wishes.loss_of_nodes.value_or(0.1))) workload.kill_after = 1 + random.below(workload.ops);
   if (random.chance(0.2)) workload.suspend_every = 20 + random.below(workload.ops / 4 + 1);
+  base::Random more(seed ^ 0x106106);
+  if (wishes.logged) draw_crashes(more, plan);
   return plan;
 }
 
@@ -90,6 +108,10 @@ std::string to_string(const Plan& plan) {
       cluster.network.echoes, cluster.network.message_cpu_ns, workload.ops, workload.hot_words, workload.hot_lines,
       workload.blobs, workload.locked, workload.cold_lines, workload.think_ns);
   if (workload.suspend_every != 0) text += fmt::format(", a node is suspended every {}", workload.suspend_every);
+  if (cluster.node.log != LogMode::kOff) {
+    text += fmt::format(", log {}, nodes crash every {}", cluster.node.log == LogMode::kPower ? "power" : "process",
+                        workload.crash_every);
+  }
   if (workload.kill_after != 0) text += fmt::format(", a node dies after {}", workload.kill_after);
   return text;
 }
@@ -110,6 +132,9 @@ Outcome simulate(const Plan& plan) {
     outcome.ok = false;
     outcome.failure = error.what();
   }
+  outcome.logged = cluster->is_logged();
+  outcome.crashes = cluster->crashes();
+  outcome.returns = cluster->returns();
   outcome.operations = workload->operations();
   outcome.failed = workload->failed();
   outcome.done = workload->done();

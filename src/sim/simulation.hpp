@@ -22,6 +22,7 @@ struct Wishes {
   std::optional<std::uint32_t> latency_ns;
   std::optional<double> gbps;
   std::optional<double> loss_of_nodes;  // how likely it is that a node dies
+  bool logged = false;                  // nodes have logs, crash and come back
 };
 
 struct Plan {
@@ -40,6 +41,9 @@ struct Outcome {
   std::uint64_t switches = 0;
   Time virtual_ns = 0;
   bool with_death = false;
+  bool logged = false;
+  std::uint64_t crashes = 0;
+  std::uint64_t returns = 0;
   std::array<std::uint64_t, kActs> done{};
 };
 

@@ -79,6 +79,7 @@ Workload::Workload(Cluster& cluster, const WorkloadOptions& options)
       workers_.push_back(std::move(worker));
     }
   }
+  cluster.set_hooks([this](NodeId node) { on_crash(node); }, [this](NodeId node) { on_back(node); });
 }
 
 // ---- from the beginning to the end ----
@@ -100,18 +101,31 @@ void Workload::audit() {
 }
 
 void Workload::run_phase(bool last) {
+  last_phase_ = last;
+  at_work_ = true;
+  cluster_.allow_crashes(true);
   for (auto& worker : workers_) {
-    cluster_.spawn(NodeId(worker->number / options_.threads), [this, &worker, last](Node& node) {
-      worker->node = &node;
-      work(*worker, last);
-    });
+    worker->steps = 0;
+    start(*worker);
   }
   while (!cluster_.run_for(kPatience)) {
+    if (cluster_.away() != 0 && cluster_.machine().time() - cluster_.away_since() > kPatienceWithDead) {
+      throw Failure(fmt::format("{} nodes have crashed and are not back", cluster_.away()));
+    }
     for (const auto& worker : workers_) {
       const bool waits = worker->node != nullptr && !worker->at_barrier && !cluster_.is_dead(worker->node->id());
       if (waits) check_time(*worker);
     }
   }
+  at_work_ = false;
+  cluster_.allow_crashes(false);
+}
+
+void Workload::start(Worker& worker) {
+  cluster_.spawn(node_of(worker.number), [this, &worker](Node& node) {
+    worker.node = &node;
+    work(worker, last_phase_);
+  });
 }
 
 /// Nobody works any more: all must be as it should, and nothing may be left when all is given back.
@@ -121,6 +135,7 @@ void Workload::finish_all() {
   give_arenas_back();
   cluster_.settle();
   audit();
+  if (cluster_.crashes() != 0) return;  // what threads had asked for, or freed, when they crashed nobody knows
   for (NodeId node = 0; node < cluster_.options().nodes; ++node) {
     const std::uint64_t left = cluster_.network().segment(node).header().counters.memory_free_bytes.get();
     if (left != free_before_[node]) {
@@ -132,8 +147,9 @@ void Workload::finish_all() {
 void Workload::work(Worker& worker, bool last) {
   const std::uint64_t each = options_.ops / workers_.size() / kPhases + 1;
   const std::uint64_t total = std::accumulate(options_.weights.begin(), options_.weights.end(), std::uint64_t{0});
-  const bool arrives = worker.number % options_.threads == 0;
-  for (std::uint64_t i = 0; i < each; ++i) {
+  // Who crashes in a barrier cannot know whether it was in time.
+  const bool arrives = worker.number % options_.threads == 0 && options_.crash_every == 0;
+  for (std::uint64_t& i = worker.steps; i < each; ++i) {
     std::uint64_t lot = worker.random.below(total);
     std::size_t what = 0;
     while (lot >= options_.weights[what]) lot -= options_.weights[what++];
@@ -171,6 +187,7 @@ void Workload::maybe_disturb() {
   base::Random& random = cluster_.machine().random();
   const auto anybody = [&] { return NodeId(random.below(cluster_.options().nodes)); };
   if (options_.kill_after != 0 && operations_ == options_.kill_after) cluster_.kill(anybody());
+  if (options_.crash_every != 0 && operations_ % options_.crash_every == 0) plan_crash();
   if (options_.suspend_every == 0 || operations_ % options_.suspend_every != 0) return;
   cluster_.suspend(anybody(), random.below(kLongestSuspension));
 }
@@ -259,9 +276,12 @@ void Workload::scan(Worker& worker) {
 void Workload::add(Worker& worker) {
   const std::size_t which = worker.random.below(counters_.size());
   const std::uint64_t value = 1 + worker.random.below(5);
+  worker.counter = which;
+  worker.adds = value;
   begin(worker, "fetch_add", counters_[which]);
   const auto found = worker.node->fetch_add(global_ptr<std::uint64_t>(counters_[which]), value);
   if (!end(worker, found.status())) return;
+  worker.adds = 0;
   writes_are_done(worker);
   if (!counts_found_[which].insert(*found).second) {
     throw Failure(fmt::format("two additions have found {} in one counter", *found), counters_[which]);
@@ -352,7 +372,7 @@ void Workload::fence(Worker& worker) {
 void Workload::peek(Worker& worker) {
   Object& object = pick(worker, locked_);
   const std::uint64_t draft = object.draft;
-  const bool other_node = object.writer == 0 || (object.writer - 1) / options_.threads != worker.node->id();
+  const bool other_node = object.writer == 0 || node_of(object.writer - 1) != worker.node->id();
   std::vector<std::byte> data(object.bytes);
   begin(worker, "peek", object.address);
   if (!end(worker, worker.node->read(object.address, bytes_of(data)))) return;
@@ -380,7 +400,8 @@ void Workload::allocate(Worker& worker) {
   const auto got = worker.node->allocate(bytes, placement);
   if (!end(worker, got.status())) return;
   claim_range(*got, bytes);
-  worker.own.push_back(std::make_unique<Object>(make_object(*got, bytes)));
+  // Of the heap, whose lines are those of the node: a crash may come between two of them.
+  worker.own.push_back(std::make_unique<Object>(make_object(*got, bytes, cluster_.options().node.line_bytes)));
   read_object(worker, *worker.own.back());
   write_object(worker, *worker.own.back(), any_consistency(worker));
 }
@@ -393,6 +414,7 @@ void Workload::free_one(Worker& worker) {
   fence(worker);  // a write that is under way must not hit the next owner
   std::erase_if(worker.pending, [&](const Pending& write) { return write.object == &object; });
   allocated_.erase(object.address.bits());
+  object.is_going = true;
   begin(worker, "free", object.address);
   (void)end(worker, worker.node->free(object.address));
   worker.own.erase(worker.own.begin() + std::ptrdiff_t(which));
@@ -402,6 +424,7 @@ void Workload::free_one(Worker& worker) {
 void Workload::misuse(Worker& worker) {
   Node& node = *worker.node;
   const auto expect = [&](const Status& status, Errc code, const char* what) {
+    if (worker.vanished) throw Vanished{};
     if (status.code() != code && !cluster_.any_dead()) {
       throw Failure(fmt::format("{}: \"{}\" instead of \"{}\"", what, status.to_string(), to_string(code)));
     }
@@ -433,6 +456,7 @@ void Workload::begin(Worker& worker, std::string_view what, GlobalAddress about)
 }
 
 bool Workload::end(Worker& worker, const Status& status) {
+  if (worker.vanished) throw Vanished{};
   if (cluster_.is_dead(worker.node->id())) return false;
   check_time(worker);
   const std::string_view what = std::exchange(worker.doing, {});
@@ -452,7 +476,8 @@ bool Workload::end(Worker& worker, const Status& status) {
 }
 
 void Workload::check_time(const Worker& worker) const {
-  const Time took = cluster_.machine().time() - worker.begun_at;
+  if (cluster_.away() != 0) return;  // it may be them that it waits for
+  const Time took = cluster_.machine().time() - std::max(worker.begun_at, cluster_.away_since());
   if (worker.doing.empty() || took <= (cluster_.any_dead() ? kPatienceWithDead : kPatience)) return;
   throw Failure(fmt::format("thread {} of node {}: {} takes {} us by now; it waits for something that does not come",
                             worker.number, worker.node->id(), worker.doing, took / 1000),
@@ -472,7 +497,11 @@ void Workload::writes_are_done(Worker& worker) noexcept {
 void Workload::check_cells(Worker& worker, Object& object, std::span<const std::byte> found, Tick end) {
   for (Cell& cell : object.cells) {
     const std::span<const std::byte> bytes = found.subspan(cell.position(), cell.bytes());
-    const std::string wrong = cell.check_read(bytes, worker.number, worker.begun, end);
+    // In mode power, what a thread has seen of another of its node may not be durable, and vanish with both of them.
+    const auto is_witness = [&](std::uint32_t writer) {
+      return !is_power() || node_of(writer) != node_of(worker.number);
+    };
+    const std::string wrong = cell.check_read(bytes, worker.number, worker.begun, end, is_witness);
     if (!wrong.empty()) throw Failure(wrong + cell.explain(bytes, stamps_), cell.address());
     if (cell.candidates() < 32) continue;
     Tick oldest = worker.begun;

@@ -59,6 +59,7 @@ struct WorkloadOptions {
   std::uint32_t think_ns = 500;  // between two operations, on the average
   std::array<std::uint32_t, kActs> weights{};
   std::uint64_t kill_after = 0;     // operations; 0: nobody dies
+  std::uint64_t crash_every = 0;    // operations, after which some nodes crash, to come back; 0: never
   std::uint64_t suspend_every = 0;  // operations, after which some node may not act for a while; 0: never
 };
 
@@ -86,6 +87,7 @@ class Workload {
     std::uint32_t readers = 0;
     std::uint64_t draft = 0;           // the last stamp that was overwritten under the same lock
     std::set<std::uint64_t> replaced;  // values of 8 bytes that an atomic has replaced: each once
+    bool is_going = false;             // it is being freed
   };
   /// One of several in a line, each of which has a lock of its own.
   struct Element {
@@ -123,6 +125,8 @@ class Workload {
   struct Guarded {
     GlobalAddress address;
     std::set<std::uint64_t> replaced;  // values of the first word: each once
+    std::uint64_t maybe = 0;           // changes of threads that crashed while they were at it
+    bool torn = false;                 // who had it locked has crashed: nobody knows what stands there
   };
   struct Operand {
     std::size_t tally;
@@ -142,6 +146,15 @@ class Workload {
     GlobalAddress about;
     bool at_barrier = false;
     std::uint32_t since_death = 0;  // operations
+    std::uint64_t steps = 0;        // of this phase
+    // Of a thread whose node may crash: what it is about to change.
+    bool vanished = false;  // it has
+    Object* locked = nullptr;
+    LockMode mode = LockMode::kRead;
+    Guarded* guarded = nullptr;
+    bool guarded_locked = false;
+    std::size_t counter = 0;
+    std::uint64_t adds = 0;  // to that counter
   };
 
   void lay_out();
@@ -156,6 +169,15 @@ class Workload {
   void act(Worker& worker, Act what);
   void arrive(Worker& worker);
   void maybe_disturb();
+  void start(Worker& worker);
+  void plan_crash();
+  void on_crash(NodeId node);
+  void on_back(NodeId node);
+  void bury(Worker& worker);
+  [[nodiscard]] std::unique_ptr<Worker> reborn(const Worker& worker);
+  void register_functions(Node& node);
+  [[nodiscard]] NodeId node_of(std::uint32_t thread) const noexcept;
+  [[nodiscard]] bool is_power() const noexcept;
 
   // ---- operations ----
   void read_object(Worker& worker, Object& object);
@@ -189,7 +211,7 @@ class Workload {
   void writes_are_done(Worker& worker) noexcept;
   void check_cells(Worker& worker, Object& object, std::span<const std::byte> found, Tick end);
   void take_lock(Worker& worker, Object& object, LockMode mode);
-  void give_lock(Object& object, LockMode mode);
+  void give_lock(Worker& worker, Object& object, LockMode mode);
   void set_arena_lines(std::uint32_t line_bytes);
   void give_arenas_back();
   void take_element(Worker& worker, Element& element, LockMode mode);
@@ -198,7 +220,11 @@ class Workload {
   void check_guarded();
   static void count_guarded(Guarded& guarded, std::uint64_t found);
 
-  [[nodiscard]] Object make_object(GlobalAddress address, std::uint32_t bytes) const;
+  /// In the arenas, or in lines of another size.
+  [[nodiscard]] Object make_object(GlobalAddress address, std::uint32_t bytes) const {
+    return make_object(address, bytes, line_bytes_);
+  }
+  [[nodiscard]] static Object make_object(GlobalAddress address, std::uint32_t bytes, std::uint32_t line_bytes);
   [[nodiscard]] Object& pick(Worker& worker, std::vector<Object>& from);
   [[nodiscard]] Consistency any_consistency(Worker& worker);
   [[nodiscard]] Tick tick() noexcept { return ++tick_; }
@@ -207,6 +233,9 @@ class Workload {
   WorkloadOptions options_;
   std::uint32_t line_bytes_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<Worker>> vanished_;  // whose nodes have crashed
+  bool at_work_ = false;                           // a phase is under way
+  bool last_phase_ = false;
   std::vector<GlobalAddress> arenas_;  // of each node
   std::uint64_t arena_bytes_ = 0;
   std::vector<Object> words_;
@@ -217,6 +246,7 @@ class Workload {
   std::vector<std::uint32_t> cold_starts_;  // where in `cold_` each node's lines begin
   std::vector<GlobalAddress> counters_;
   std::vector<std::uint64_t> counted_;
+  std::vector<std::uint64_t> maybe_counted_;           // by threads that crashed while they were at it
   std::vector<std::set<std::uint64_t>> counts_found_;  // by additions: each value at most once
   std::vector<Tally> tallies_;
   std::vector<Guarded> guarded_;
