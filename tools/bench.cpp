@@ -10,6 +10,7 @@
 #include "bench/darray.hpp"
 #include "bench/fabric.hpp"
 #include "bench/gam.hpp"
+#include "bench/log.hpp"
 #include "bench/micro.hpp"
 #include "bench/ycsb.hpp"
 #include "commands.hpp"
@@ -231,6 +232,29 @@ void add_fabric(CLI::App& bench) {
   fabric->callback([settings] { exit_with(bench::run_fabric(*settings)); });
 }
 
+void add_log_suite(CLI::App& bench) {
+  auto settings = std::make_shared<bench::LogSettings>();
+  CLI::App* log = bench.add_subcommand("log", "What logging costs, and how long a node takes to come back");
+  add_common(*log, settings->common);
+  const std::vector<std::string> cases = bench::log_cases();
+  log->add_option("--case", settings->common.cases, "Only this case; may be given several times")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(cases).description(""));
+  log->add_option("--dir", settings->directory, "Where the logs go meanwhile [the directory for temporary files]")
+      ->type_name("DIR")
+      ->check(CLI::ExistingDirectory.description(""));
+  log->add_option("--gib", settings->gib, "Memory of the node that comes back [1, quick: 0.25]")
+      ->type_name("GIB")
+      ->check(CLI::Range(0.05, 1024.0).description(""));
+  log->footer(
+      fmt::format("Cases: {}\n\nExamples:\n"
+                  "  atoll bench log --quick\n"
+                  "  atoll bench log --case process_write_50 --case power_write_50 --repetitions 9\n"
+                  "  atoll bench log --case recovery --case recovery_read --gib 4 --dir .",
+                  fmt::join(cases, ", ")));
+  log->callback([settings] { exit_with(bench::run_log(*settings)); });
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app) {
@@ -243,13 +267,15 @@ void add_bench(CLI::App& app) {
       "  atoll bench gam --figure all --quick      the sweeps of GAM's paper\n"
       "  atoll bench darray --quick                those of DArray's\n"
       "  atoll bench ycsb --quick                  hash maps\n"
-      "  atoll bench fabric --quick                transports");
+      "  atoll bench fabric --quick                transports\n"
+      "  atoll bench log --quick                   logging and recovery");
   add_micro(*bench);
   add_array(*bench);
   add_gam(*bench);
   add_darray(*bench);
   add_ycsb(*bench);
   add_fabric(*bench);
+  add_log_suite(*bench);
   // What `atoll bench` starts its own nodes with; nobody needs to see it.
   CLI::App* node = app.add_subcommand("bench-node", "A node of `atoll bench`")->group("");
   node->require_subcommand(1);
@@ -259,6 +285,7 @@ void add_bench(CLI::App& app) {
   node->add_subcommand("darray", "")->callback([] { bench::run_darray_node(); });
   node->add_subcommand("ycsb", "")->callback([] { bench::run_ycsb_node(); });
   node->add_subcommand("fabric", "")->callback([] { bench::run_fabric_node(); });
+  node->add_subcommand("log", "")->callback([] { bench::run_log_node(); });
   node->add_subcommand("channels", "")->callback([] { bench::run_channels_node(); });
 }
 

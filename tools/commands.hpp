@@ -22,6 +22,7 @@ void add_sim(CLI::App& app);
 void add_scale(CLI::App& app);
 void add_kv(CLI::App& app);
 void add_key(CLI::App& app);
+void add_log(CLI::App& app);
 void add_master(CLI::App& app);
 void add_doctor(CLI::App& app);
 

@@ -39,6 +39,9 @@ constexpr const char* kBounds =
     "    locked only under a write lock: what breaks this deadlocks in any program;\n"
     "  - at most --locks-held locks per thread (by default as many as there are lines);\n"
     "  - cache slots do not run out.\n"
+    "With --logged (read,write,atomic,lock,try,evict unless told): one node is dead at a time, its peers notice one by "
+    "one,\n"
+    "and it comes back when all have; --crashes says how often that happens, at any point.\n"
     "With --locks (3 nodes unless told): a thread wants each element independently of the others, has two requests "
     "for\n"
     "it under way at most, and one node dies.\n"
@@ -95,6 +98,8 @@ void print_json(const ExploreOptions& options, const ExploreResult& result, cons
   nlohmann::json out = {{"nodes", options.nodes},
                         {"lines", options.lines},
                         {"threads", options.threads},
+                        {"logged", options.logged},
+                        {"crashes", options.crashes},
                         {"states", result.states},
                         {"transitions", result.transitions},
                         {"depth", result.depth},
@@ -136,11 +141,9 @@ void list_mutants(bool locks) {
   for (const explorer::Mutant& mutant : explorer::mutants()) fmt::print("{:<38}{}\n", mutant.name, mutant.mistake);
 }
 
-constexpr std::pair<const char*, std::uint8_t> kLockOpNames[] = {{"read", explorer::kLockOpsRead},
-                                                                 {"write", explorer::kLockOpsWrite},
-                                                                 {"try", explorer::kLockOpsTry},
-                                                                 {"cancel", explorer::kLockOpsCancel},
-                                                                 {"death", explorer::kLockOpsDeath}};
+constexpr std::pair<const char*, std::uint8_t> kLockOpNames[] = {
+    {"read", explorer::kLockOpsRead},     {"write", explorer::kLockOpsWrite}, {"try", explorer::kLockOpsTry},
+    {"cancel", explorer::kLockOpsCancel}, {"death", explorer::kLockOpsDeath}, {"return", explorer::kLockOpsReturn}};
 
 void print_locks_json(const explorer::LockWorldOptions& world, const explorer::LockExploreResult& result,
                       const std::vector<std::string>& unused, double seconds) {
@@ -192,8 +195,7 @@ void run_explore_locks(const Settings& settings, bool nodes_given) {
   if (!settings.mutant.empty()) {
     const explorer::LockMutant* mutant = explorer::find_lock_mutant(settings.mutant);
     if (mutant == nullptr) throw CLI::ValidationError("--mutant", "no such mutant; --list-mutants names them");
-    mutant->apply(table);
-    world.threads = std::max(world.threads, mutant->threads);
+    explorer::make_mistake(*mutant, table, world);
   }
   if (!settings.ops.empty()) world.ops = 0;
   for (const std::string& name : settings.ops) {
@@ -225,8 +227,17 @@ void run_explore(Settings settings, bool nodes_given) {
     const explorer::Mutant* mutant = explorer::find_mutant(settings.mutant);
     if (mutant == nullptr) throw CLI::ValidationError("--mutant", "no such mutant; --list-mutants names them");
     mutant->apply(tables);
-    if (!nodes_given) settings.options.nodes = mutant->nodes;
+    const ExploreOptions found_in = mutant->world();
+    if (!nodes_given) settings.options.nodes = found_in.nodes;
+    if (found_in.logged && !settings.options.logged) {
+      settings.options.logged = true;
+      settings.options.crashes = found_in.crashes;
+      settings.options.power = found_in.power;
+    }
   }
+  if (settings.options.crashes != 0 && !settings.options.logged)
+    throw CLI::ValidationError("--crashes", "what is not logged does not come back; say --logged");
+  if (settings.options.logged) settings.options.ops &= explorer::kOpsLogged;
   if (!settings.ops.empty()) settings.options.ops = mask_of(settings.ops);
   settings.options.tables = &tables;
   settings.options.progress = progress_on_terminal();
@@ -261,15 +272,22 @@ void add_explore(CLI::App& app) {
       ->capture_default_str();
   std::vector<std::string> names;
   for (const auto& [name, bit] : kOpNames) names.emplace_back(name);
-  names.emplace_back("death");
+  names.insert(names.end(), {"death", "return"});
   sub->add_option("--ops", settings->ops,
                   "What threads do: read,write,atomic,lock,try,evict,leave,away,operate (the default), cancel, ahead; "
                   "leave: a write that misses may also be left to the home; away: a write is for the home or not "
-                  "done. With --locks: read,write,try,cancel,death (the default)")
+                  "done. With --locks: read,write,try,cancel,death (the default), return: nodes that died come back")
       ->delimiter(',')
       ->check(CLI::IsMember(names));
   sub->add_option("--locks-held", options.locks_held, "Locks that a thread holds at once, at most")
       ->check(CLI::Range(1U, explorer::kMaxLines));
+  sub->add_flag("--logged", options.logged, "What is written is logged, and a node that died comes back");
+  sub->add_option("--crashes", options.crashes, "With --logged: so many deaths")
+      ->check(CLI::Range(0U, 15U))
+      ->capture_default_str();
+  sub->add_flag("--late-acks", options.late_acks, "With --logged: returned lines are acknowledged some time later");
+  sub->add_flag("--power", options.power,
+                "With --logged: what is logged is durable some time later, and a death takes the rest with it");
   sub->add_flag("--locks", settings->locks, "Explore the locks of elements, which have nothing to do with lines");
   sub->add_option("--elements", settings->elements,
                   "With --locks: elements; element e has its home at node e mod nodes")

@@ -16,6 +16,7 @@
 #include "cluster/launcher.hpp"
 #include "commands.hpp"
 #include "kv/server.hpp"
+#include "log_options.hpp"
 
 namespace atoll::tools {
 namespace {
@@ -79,7 +80,7 @@ void check(const KvArguments& arguments) {
   }
 }
 
-int start(const KvArguments& arguments) {
+int start(const KvArguments& arguments, const LogArguments& log) {
   check(arguments);
   nlohmann::json job = arguments;
   cluster::LaunchSpec spec;
@@ -93,6 +94,7 @@ int start(const KvArguments& arguments) {
   spec.grace = std::chrono::milliseconds(200);
   spec.stop_within = std::chrono::seconds(5);  // for a node may be in the middle of a command that takes long
   spec.environment["ATOLL_JOB"] = job.dump();
+  apply(log, spec);
   return cluster::launch(spec);
 }
 
@@ -221,14 +223,16 @@ void add_kv(CLI::App& app) {
   serve->add_flag("--no-password", arguments->no_password, "Let others than this host in without a password");
   add_memory(*serve, *arguments);
   add_limits(*serve, *arguments);
+  auto log = std::make_shared<LogArguments>();
+  add_log_options(*serve, *log);
   serve->footer(
       "Examples:\n"
       "  atoll kv serve -n 2 --port 7000              then: redis-cli -p 7000, redis-cli -p 7001\n"
       "  atoll kv serve --memory 4G --cache 512M\n"
       "  atoll kv serve --bind 0.0.0.0 --password-file secret\n\n"
-      "SIGINT and SIGTERM end it; what was stored is gone then. See docs/kv.md.");
-  serve->callback([arguments] {
-    if (const int code = start(*arguments); code != 0) throw CLI::RuntimeError(code);
+      "SIGINT and SIGTERM end it; what was stored is gone then, unless it was logged (--log). See docs/kv.md.");
+  serve->callback([arguments, log] {
+    if (const int code = start(*arguments, *log); code != 0) throw CLI::RuntimeError(code);
   });
   // What `atoll kv serve` starts its nodes with; nobody needs to see it.
   app.add_subcommand("kv-node", "A node of `atoll kv serve`")->group("")->callback([] { run_node(); });

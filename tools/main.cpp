@@ -42,6 +42,7 @@ int run(int argc, char** argv) {
   atoll::tools::add_status(app);
   atoll::tools::add_master(app);
   atoll::tools::add_key(app);
+  atoll::tools::add_log(app);
   atoll::tools::add_doctor(app);
   atoll::tools::add_explore(app);
   atoll::tools::add_sim(app);

@@ -26,6 +26,7 @@ namespace {
 struct MasterArguments {
   std::string listen, key_file, state_file, program = "(nodes started by others)";
   unsigned nodes = 0;
+  bool recoverable = false;
   double lease = double(cluster::kDefaultLease_ms) / 1000, grace = double(cluster::kDefaultMasterGrace_ms) / 1000;
 };
 
@@ -100,6 +101,7 @@ int serve(const MasterArguments& arguments) {
   config.grace = std::chrono::milliseconds(std::int64_t(arguments.grace * 1000));
   if (!arguments.state_file.empty()) config.state_file = arguments.state_file;
   config.returns = true;
+  config.recoverable = arguments.recoverable;
   cluster::Master master(std::move(config));
   announce(master, arguments);
   if (const int signal = wait_for_end(master, signals); signal != 0) {
@@ -143,6 +145,8 @@ void add_master(CLI::App& app) {
                    "Where it keeps who is in, for the master that is started after it; without, that one needs all "
                    "nodes of the cluster")
       ->type_name("FILE");
+  master->add_flag("--recoverable", arguments->recoverable,
+                   "Let another process take the place of a node that died; nodes need logs (ATOLL_LOG_MODE)");
   add_lease_option(*master, arguments->lease);
   master->add_option("--grace", arguments->grace, "So long nodes work on when the master has ended")
       ->type_name("SECONDS")

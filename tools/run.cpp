@@ -15,6 +15,7 @@
 #include "cluster/launcher.hpp"
 #include "commands.hpp"
 #include "lease_option.hpp"
+#include "log_options.hpp"
 
 namespace atoll::tools {
 namespace {
@@ -26,6 +27,7 @@ struct RunArguments {
   bool keep_going = false, no_prefix = false;
   double grace = 3.0, lease = double(cluster::kDefaultLease_ms) / 1000;
   std::string hosts, ssh = "ssh -o BatchMode=yes", atoll, listen, key_file;
+  LogArguments log;
 };
 
 /// Empty when `text` is a number of nodes, else what to give instead. A validator, as CLI11 wants it.
@@ -138,6 +140,7 @@ cluster::LaunchSpec make_spec(const RunArguments& arguments, std::vector<std::st
   } else if (spec.nodes == 0) {
     throw CLI::ParseError("give -n NODES, or --hosts FILE", CLI::ExitCodes::RequiredError);
   }
+  apply(arguments.log, spec);
   return spec;
 }
 
@@ -213,6 +216,7 @@ void add_run(CLI::App& app, const std::vector<std::string>& program) {
       ->capture_default_str()
       ->check(CLI::Range(0.0, 86400.0));
   add_lease_option(*run, arguments->lease);
+  add_log_options(*run, arguments->log);
   run->add_flag("--no-prefix", arguments->no_prefix, "Do not put [node] before the lines of the program's output");
   add_host_options(*run, *arguments);
   run->prefix_command();
@@ -223,6 +227,7 @@ void add_run(CLI::App& app, const std::vector<std::string>& program) {
       "  atoll run -n 4 -- ./sum --size 1000\n"
       "  atoll run -n 2 --memory 4G --cache 512M -- ./graph input.bin\n"
       "  atoll run -n 8 --keep-going --no-prefix -- ./server\n"
+      "  atoll run -n 4 --log process --log-dir ./logs --restart 5 -- ./server\n"
       "  atoll run --hosts hosts.txt -- ./graph input.bin");
   run->callback([run, arguments, program] {
     const int code = cluster::launch(make_spec(*arguments, command_line(run->remaining(), program)));

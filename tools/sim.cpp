@@ -46,6 +46,9 @@ struct Total {
   std::uint64_t messages = 0;
   std::uint64_t switches = 0;
   std::uint64_t deaths = 0;
+  std::uint64_t logged = 0;
+  std::uint64_t crashes = 0;
+  std::uint64_t returns = 0;
   double virtual_s = 0;
   std::array<std::uint64_t, sim::kActs> done{};
 
@@ -56,6 +59,9 @@ struct Total {
     messages += outcome.messages;
     switches += outcome.switches;
     deaths += outcome.with_death ? 1 : 0;
+    logged += outcome.logged ? 1 : 0;
+    crashes += outcome.crashes;
+    returns += outcome.returns;
     virtual_s += double(outcome.virtual_ns) * 1e-9;
     for (std::size_t i = 0; i < done.size(); ++i) done[i] += outcome.done[i];
   }
@@ -98,6 +104,9 @@ void print_total(const Settings& settings, const Total& total, double seconds) {
                                        {"messages", total.messages},
                                        {"switches", total.switches},
                                        {"seeds_with_death", total.deaths},
+                                       {"seeds_with_log", total.logged},
+                                       {"crashes", total.crashes},
+                                       {"returns", total.returns},
                                        {"virtual_seconds", total.virtual_s},
                                        {"seconds", seconds},
                                        {"by_operation", acts}})
@@ -108,9 +117,11 @@ void print_total(const Settings& settings, const Total& total, double seconds) {
     for (std::size_t i = 0; i < sim::kActs; ++i) fmt::print("  {:<18}{}\n", to_string(sim::Act(i)), total.done[i]);
   }
   fmt::print(
-      "{} seeds ({} with a node that dies), {} operations, {} messages, {:.1f} s of virtual time in {:.1f} s: "
+      "{} seeds ({} with a node that dies, {} with logs: {} crashes, {} returns), {} operations, {} messages, {:.1f} s "
+      "of virtual time in {:.1f} s: "
       "no failure\n",
-      total.seeds, total.deaths, total.operations, total.messages, total.virtual_s, seconds);
+      total.seeds, total.deaths, total.logged, total.crashes, total.returns, total.operations, total.messages,
+      total.virtual_s, seconds);
 }
 
 void run_sim(Settings& settings) {
@@ -183,6 +194,13 @@ void add_sim(CLI::App& app) {
   add_wish(*sub, *settings, "--gbps", wishes.gbps, "Bandwidth of each node in Gbit/s", CLI::Range(0.001, 1e6));
   add_wish(*sub, *settings, "--loss-of-nodes", wishes.loss_of_nodes, "How likely it is that a node dies (0.1)",
            CLI::Range(0.0, 1.0));
+  sub->add_flag_callback(
+      "--logged",
+      [settings] {
+        settings->wishes.logged = true;
+        settings->given += " --logged";
+      },
+      "Nodes have logs, crash and come back");
   sub->add_option_function<std::string>(
          "--consistency",
          [settings](const std::string& name) {

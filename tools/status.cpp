@@ -49,6 +49,9 @@ Row row_of(const Json& node) {
     row.push_back(base::format_bytes(stats.bytes_sent));
   }
   row.push_back(node.value("why", ""));
+  if (const auto restarts = node.value("restarts", 0u); restarts > 0) {
+    row.back() += fmt::format("{}back {} time{}", row.back().empty() ? "" : "; ", restarts, restarts == 1 ? "" : "s");
+  }
   return row;
 }
 

@@ -189,7 +189,18 @@ TEST(BenchBehaviour, YcsbHasATableForEachFigure) {
   }
 }
 
+TEST(BenchBehaviour, LogHasARowForEachCase) {
+  const Outcome outcome = bench("log --gib 0.05");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  for (const json& line : outcome.lines) expect_sound(line, "log");
+  EXPECT_THAT(outcome.cases,
+              testing::ElementsAre("process_write_0", "process_write_50", "process_write_100", "process_local",
+                                   "process_remote", "power_write_0", "power_write_50", "power_write_100",
+                                   "power_local", "power_remote", "recovery", "recovery_read"));
+}
+
 TEST(BenchBehaviour, WhatIsUnknownIsRefused) {
+  EXPECT_NE(bench("log --case nonsense").code, 0);
   EXPECT_NE(bench("array --case nonsense").code, 0);
   EXPECT_NE(bench("darray --figure 2").code, 0);
   EXPECT_NE(bench("ycsb --workload G").code, 0);

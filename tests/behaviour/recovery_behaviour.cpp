@@ -1,0 +1,71 @@
+// Real clusters whose nodes are killed under load and come back: nothing that was acknowledged is lost. Each test is a
+// few rounds of kill_rounds; scripts/kill-rounds does as many as one likes.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+
+#include "support/command.hpp"
+#include "support/seed.hpp"
+
+namespace atoll::test {
+namespace {
+
+using testing::HasSubstr;
+
+struct Setting {
+  const char* name;
+  const char* options;
+};
+void PrintTo(const Setting& setting, std::ostream* out) {
+  *out << setting.name;
+}
+
+std::string rounds(const std::string& options) {
+  return fmt::format("{} --seed {} {}", ATOLL_KILL_ROUNDS, fresh_seed(), options);
+}
+
+class Killed : public testing::TestWithParam<Setting> {};
+
+TEST_P(Killed, LosesNothing) {
+  Command run(rounds(GetParam().options));
+  EXPECT_EQ(run.wait(), 0) << run.output();
+  EXPECT_THAT(run.output(), HasSubstr(" 0 losses"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Recovery, Killed,
+                         testing::Values(Setting{"Bank", "--rounds 6 --load bank"},
+                                         Setting{"Ycsb", "--rounds 6 --load ycsb"},
+                                         Setting{"BankAllAtOnce", "--rounds 3 --load bank --all"},
+                                         Setting{"YcsbAllAtOnce", "--rounds 3 --load ycsb --all"},
+                                         Setting{"BankFullStop", "--rounds 3 --load bank --full-stop"},
+                                         Setting{"YcsbFullStop", "--rounds 3 --load ycsb --full-stop"},
+                                         Setting{"BankPower", "--rounds 3 --load bank --log power"},
+                                         Setting{"YcsbPower", "--rounds 3 --load ycsb --log power"},
+                                         Setting{"BankOverTcp", "--rounds 3 --load bank --transport tcp"}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// Nobody is killed: what is found then is the test's own mistake.
+TEST(Recovery, LoadsAreExactByThemselves) {
+  for (const char* load : {"bank", "ycsb"}) {
+    Command run(rounds(fmt::format("--rounds 2 --log off --load {}", load)));
+    EXPECT_EQ(run.wait(), 0) << run.output();
+  }
+}
+
+TEST(Recovery, ALossIsFound) {
+  for (const char* load : {"bank", "ycsb"}) {
+    Command run(rounds(fmt::format("--rounds 1 --log off --forge --load {}", load)));
+    EXPECT_EQ(run.wait(), 1) << run.output();
+    EXPECT_THAT(run.output(), HasSubstr("LOST: node 0 reads "));
+    const auto left = run.wait_for("stays in ([^ ]+)\\.", 1);
+    ASSERT_EQ(left.size(), 1u);
+    std::filesystem::remove_all(left[0]);
+  }
+}
+
+}  // namespace
+}  // namespace atoll::test
