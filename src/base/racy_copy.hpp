@@ -14,8 +14,8 @@
 namespace atoll::base {
 
 /// A copy that other threads may race with. A version or the epoch tells a reader afterwards whether one did; until
-/// then the bytes are not used. ThreadSanitizer is shown atomic words and bytes; all others get a plain memcpy, which is what
-/// those compile to but faster.
+/// then the bytes are not used. ThreadSanitizer is shown atomic words and bytes; all others get a plain memcpy, which
+/// is what those compile to but faster.
 inline void racy_copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
 #ifdef ATOLL_TSAN
   std::size_t i = 0;

@@ -55,21 +55,24 @@ void Workload::bury(Worker& worker) {
     Object& object = *worker.locked;
     give_lock(worker, object, worker.mode);
   }
-  if (worker.guarded != nullptr) {
-    worker.guarded->torn = worker.guarded->torn || worker.guarded_locked;
-    ++worker.guarded->maybe;
-  }
+  if (worker.guarded != nullptr) ++worker.guarded->maybe;
   maybe_counted_[worker.counter] += worker.adds;
 }
 
-/// The next thread in its place goes on with its share of the work, and with the memory that was its own.
+/// The next thread in its place goes on with its share of the work, and with the memory that was its own. In mode power
+/// memory of the node itself, allocated since the last fence, may not be its own any more.
 std::unique_ptr<Workload::Worker> Workload::reborn(const Worker& worker) {
   auto next = std::make_unique<Worker>();
   next->number = worker.number + std::uint32_t(workers_.size());
   next->random = base::Random(cluster_.machine().random().next());
   next->steps = worker.steps + 1;
   for (const auto& object : worker.own) {
-    if (!object->is_going) next->own.push_back(std::make_unique<Object>(*object));
+    if (object->is_going) continue;
+    if (is_power() && !object->is_settled) {
+      allocated_.erase(object->address.bits());
+      continue;
+    }
+    next->own.push_back(std::make_unique<Object>(*object));
   }
   return next;
 }

@@ -21,7 +21,7 @@ void Workload::use_locked(Worker& worker, LockMode mode, bool is_try) {
   }
   const bool refused = is_try && status.code() == Errc::kRefused;
   if (!end(worker, refused ? Status() : status)) return;
-  writes_are_done(worker);
+  if (!is_power()) writes_are_done(worker);  // else seen by all, but not durable before the unlock
   if (refused) return;
   take_lock(worker, object, mode);
   read_object(worker, object);

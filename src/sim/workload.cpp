@@ -402,6 +402,7 @@ void Workload::allocate(Worker& worker) {
   claim_range(*got, bytes);
   // Of the heap, whose lines are those of the node: a crash may come between two of them.
   worker.own.push_back(std::make_unique<Object>(make_object(*got, bytes, cluster_.options().node.line_bytes)));
+  worker.own.back()->is_settled = got->node() != worker.node->id();  // another node answers when it is durable
   read_object(worker, *worker.own.back());
   write_object(worker, *worker.own.back(), any_consistency(worker));
 }
@@ -490,6 +491,7 @@ void Workload::writes_are_done(Worker& worker) noexcept {
     for (Cell& cell : write.object->cells) cell.end_write(write.stamp, now);
   }
   worker.pending.clear();
+  for (const auto& object : worker.own) object->is_settled = true;
   for (const auto& [tally, operand] : worker.operands) tallies_[tally].done(operand);
   worker.operands.clear();
 }

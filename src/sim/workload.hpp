@@ -88,6 +88,7 @@ class Workload {
     std::uint64_t draft = 0;           // the last stamp that was overwritten under the same lock
     std::set<std::uint64_t> replaced;  // values of 8 bytes that an atomic has replaced: each once
     bool is_going = false;             // it is being freed
+    bool is_settled = false;           // its thread has fenced since it was allocated
   };
   /// One of several in a line, each of which has a lock of its own.
   struct Element {
@@ -126,7 +127,6 @@ class Workload {
     GlobalAddress address;
     std::set<std::uint64_t> replaced;  // values of the first word: each once
     std::uint64_t maybe = 0;           // changes of threads that crashed while they were at it
-    bool torn = false;                 // who had it locked has crashed: nobody knows what stands there
   };
   struct Operand {
     std::size_t tally;
@@ -152,7 +152,6 @@ class Workload {
     Object* locked = nullptr;
     LockMode mode = LockMode::kRead;
     Guarded* guarded = nullptr;
-    bool guarded_locked = false;
     std::size_t counter = 0;
     std::uint64_t adds = 0;  // to that counter
   };

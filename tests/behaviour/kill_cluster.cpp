@@ -43,6 +43,7 @@ void KillCluster::start(bool recover) {
     const int file = ::open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     ::dup2(file, STDOUT_FILENO);
     ::dup2(file, STDERR_FILENO);
+    ::setenv("ATOLL_RECOVERY_WAIT_MS", std::to_string(settings_.recovery_wait.count()).c_str(), 1);
     if (::getppid() == parent) ::execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
     ::_exit(99);
   }

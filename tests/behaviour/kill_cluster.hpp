@@ -21,7 +21,8 @@ struct KillSettings {
   std::string memory = "16M", cache = "256K", log_bytes = "16M";
   std::string transport = "auto";
   std::uint64_t seed = 1;
-  std::chrono::seconds patience{120};  // tells a hang from slowness
+  std::chrono::seconds patience{120};               // tells a hang from slowness
+  std::chrono::milliseconds recovery_wait{60'000};  // after which nodes get errors
 };
 
 /// Thread-safety: none.

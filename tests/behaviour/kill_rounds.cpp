@@ -64,6 +64,7 @@ Arguments parse(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     std::exit(app.exit(error));
   }
+  if (given.fill) given.cluster.recovery_wait = 10s;  // writers shall not wait for long where nobody makes room
   return given;
 }
 

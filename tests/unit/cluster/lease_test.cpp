@@ -9,6 +9,7 @@
 
 #include "cluster/lease_master.hpp"
 #include "cluster/lease_node.hpp"
+#include "support/source_folder.hpp"
 
 namespace atoll::cluster {
 namespace {
@@ -277,7 +278,7 @@ std::string generated() {
 }
 
 TEST(LeaseTables, AreWhatTheDocumentSays) {
-  const auto path = std::filesystem::path(__FILE__).parent_path() / "../../../docs/membership.md";
+  const auto path = test::source_folder() / "docs/membership.md";
   std::ifstream file(path);
   ASSERT_TRUE(file) << path;
   std::stringstream content;

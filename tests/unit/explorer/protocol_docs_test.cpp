@@ -8,11 +8,13 @@
 #include <sstream>
 #include <string>
 
+#include "support/source_folder.hpp"
+
 namespace atoll::explorer {
 namespace {
 
 TEST(ProtocolDocs, TheGeneratedPartIsWhatTheTablesSay) {
-  const auto path = std::filesystem::path(__FILE__).parent_path() / "../../../docs/protocol.md";
+  const auto path = test::source_folder() / "docs/protocol.md";
   std::ifstream file(path);
   ASSERT_TRUE(file) << path;
   std::stringstream content;
