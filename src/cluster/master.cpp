@@ -296,7 +296,7 @@ void Master::end_member(NodeId node, const std::string& why) {
   }
   if (!running_ && !resuming_) {
     const State was = std::exchange(member.state, State::kDead);
-    member.why = clipped(why);
+    member.why = why.empty() ? "it closed its connection" : clipped(why);
     const char* when = was == State::kStarting ? "exited before it joined" : "ended before all nodes had joined";
     return fail_start(fmt::format("node {} {}: {}", node, when, member.why));
   }

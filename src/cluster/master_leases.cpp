@@ -102,7 +102,7 @@ void Master::tell_epoch(NodeId except) {
 std::string Master::reason_of(const Loss& loss) const {
   const std::string& said = members_[loss.node].why;
   switch (loss.reason) {
-    case LossReason::kEnded: return said;
+    case LossReason::kEnded: return said.empty() ? "its process has ended" : said;
     case LossReason::kSilent: {
       const double seconds = double(config_.lease.count()) / 1000;
       return fmt::format("nothing was heard of it for {:.1f} s{}", seconds, said.empty() ? "" : " (" + said + ")");
