@@ -3,6 +3,8 @@
 
 #include <filesystem>
 
+#include "atoll/detail/namespace.hpp"
+
 namespace atoll::test {
 
 /// Not by __FILE__: what a compiler cache has kept was compiled in another folder, perhaps.
