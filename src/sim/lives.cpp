@@ -130,11 +130,14 @@ void Cluster::spread(Life& to) {
     if (to.news.empty()) break;
     const News news = to.news.front();
     to.news.pop_front();
-    if (!news.is_back) {
+    ++to.calls;
+    if (news.is_back) {
+      network_.tell_return(to.node, news.about, to.number);
+    } else {
       network_.tell_death(to.node, news.about, to.number);
-      continue;
     }
-    network_.tell_return(to.node, news.about, to.number);
+    --to.calls;
+    if (!news.is_back) continue;
     for (Life& life : lives_) {
       if (life.node == news.about && life.number == news.life) life.not_heard.erase(&to);
     }
@@ -149,8 +152,11 @@ void Cluster::end_lives() {
     machine_.freeze(life.group, false);
     life.not_heard.clear();
     if (!life.is_in) continue;
-    machine_.spawn(life.group,
-                   [this, &life] { network_.tell_standing(life.node, cluster::Standing::kFenced, life.number); });
+    machine_.spawn(life.group, [this, &life] {
+      ++life.calls;
+      network_.tell_standing(life.node, cluster::Standing::kFenced, life.number);
+      --life.calls;
+    });
   }
 }
 

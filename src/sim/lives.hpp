@@ -23,6 +23,7 @@ struct Cluster::Life {
   bool is_over = false;       // it has crashed
   bool is_joining = false;    // a fiber stands in its constructor
   bool is_told = false;       // a fiber is at work on the news
+  std::uint32_t calls = 0;    // fibers that are inside its Runtime, to tell it something
   std::deque<News> news;      // that it is not told yet
   std::set<Life*> not_heard;  // who has not heard of it yet
 };
@@ -32,6 +33,7 @@ class Cluster::SimMembership final : public cluster::Membership {
  public:
   SimMembership(Cluster& cluster, const Life& life) noexcept : cluster_(cluster), life_(life), self_(life.node) {}
   ~SimMembership() override {
+    while (life_.calls != 0) cluster_.machine_.sleep_ns(2'000);  // as a real one waits for its thread
     if (life_.is_in || !cluster_.is_logged()) cluster_.network_.detach(self_, life_.number);
   }
   std::vector<cluster::Peer> exchange(const cluster::Offer& /*offer*/, cluster::Events /*events*/) override {
