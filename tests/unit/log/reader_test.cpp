@@ -217,8 +217,10 @@ TEST(ReadLog, PowerCuts) {
         } else if (choice < 97) {
           log->seal();
         } else if (durable + 1 >= log->first() && durable > needed_from) {
-          needed_from += random.below(durable - needed_from + 1);
-          if (needed_from < log->first()) continue;
+          // A checkpoint begins in its own life: what an earlier one left behind a gap is below.
+          const Sequence from = needed_from + random.below(durable - needed_from + 1);
+          if (from < log->first()) continue;
+          needed_from = from;
           ASSERT_TRUE(log->truncate_before(needed_from).ok());
           durable = log->durable();
           ASSERT_TRUE(log->discard_old().ok());
