@@ -4,12 +4,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "atoll/status.hpp"
+#include "base/host.hpp"
 #include "log/checkpoint_format.hpp"
 #include "log/record.hpp"
 #include "storage/disk.hpp"
@@ -20,6 +22,7 @@ struct CheckpointShape {
   std::uint64_t memory_bytes = 0;  // a multiple of line_bytes
   std::uint32_t line_bytes = 0;
   NodeId node = 0;
+  bool is_synced = true;  // false: it need not survive more than the process, and what is written does
 };
 
 /// Brings the checkpoint up to date, in place: only what has changed need be written.
@@ -43,7 +46,8 @@ class CheckpointWriter {
   [[nodiscard]] Status write_lines(std::uint64_t first, std::span<const LineMeta> lines);
   /// Small things, as a whole: those of the last commit are not kept. Names have up to 255 bytes.
   void set_blob(const std::string& name, std::span<const std::byte> bytes);
-  /// When it has returned Ok the checkpoint is durable. kStorageFull, as by the others: begin() again, later.
+  /// When it has returned Ok the checkpoint counts, and is durable if it is synced. kStorageFull, as by the others:
+  /// begin() again, later.
   [[nodiscard]] Status commit();
 
   /// How many there have been; 0: none yet.
@@ -66,6 +70,13 @@ class CheckpointWriter {
   Status failed_;
 };
 
+/// Who loads a checkpoint's memory: so many threads, each of which may do something to a large piece before it is read.
+struct LoadHelp {
+  base::Host& host = base::Host::real();
+  unsigned threads = 1;
+  std::function<void(std::span<std::byte>)> prepare{};
+};
+
 /// Thread-safety: none.
 class CheckpointReader {
  public:
@@ -83,8 +94,8 @@ class CheckpointReader {
   /// Any part of the memory; what was never written is zeros.
   [[nodiscard]] Status read_memory(std::uint64_t offset, std::span<std::byte> into);
   /// All of it, into memory that is all zeros; what was never written is not touched. In large pieces, of which the
-  /// next are on their way while one is copied.
-  [[nodiscard]] Status load_memory(std::span<std::byte> into);
+  /// next are on their way while some are copied.
+  [[nodiscard]] Status load_memory(std::span<std::byte> into, const LoadHelp& help = {});
   [[nodiscard]] Status read_lines(std::uint64_t first, std::span<LineMeta> into);
 
  private:

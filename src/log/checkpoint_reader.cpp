@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
+#include "base/mutex.hpp"
 #include "log/checkpoint.hpp"
 
 namespace atoll::log {
 namespace {
 
 constexpr std::uint64_t kPiece = 4 << 20;
-constexpr std::uint64_t kAhead = 4 * kPiece;  // read while a piece is copied
+constexpr std::uint64_t kAhead = 4 * kPiece;  // read while pieces are copied
 constexpr std::size_t kLinesAtOnce = 4096;
 
 /// What of the file is in [offset, offset + into.size()); the rest is left alone.
@@ -22,16 +24,61 @@ Status read_data(storage::File& file, std::uint64_t offset, std::span<std::byte>
     if (!extent.ok()) return extent.status();
     if (extent->bytes == 0 || extent->offset >= end) return {};
     const std::uint64_t stop = std::min(extent->offset + extent->bytes, end);
-    file.read_ahead(extent->offset, std::min(stop - extent->offset, kAhead));
-    for (at = extent->offset; at < stop;) {
-      const std::uint64_t bytes = std::min(kPiece, stop - at);
-      if (at + kAhead < stop) file.read_ahead(at + kAhead, std::min(kPiece, stop - at - kAhead));
-      if (const Status status = file.read(at, into.subspan(at - offset, bytes)); !status.ok()) return status;
-      at += bytes;
+    if (const Status status = file.read(extent->offset, into.subspan(extent->offset - offset, stop - extent->offset));
+        !status.ok()) {
+      return status;
     }
+    at = stop;
   }
   return {};
 }
+
+/// Hands out the pieces of a file that are no holes, to whoever asks.
+/// Thread-safety: every method may be called from any thread.
+class Pieces {
+ public:
+  Pieces(storage::File& file, std::uint64_t end) : file_(file), end_(end) {}
+
+  /// The next; what will be wanted soon is on its way when it returns. Nothing: there is no more, or reading has
+  /// failed.
+  [[nodiscard]] std::optional<storage::Extent> next() {
+    const base::MutexLock lock(mutex_);
+    if (!status_.ok() || at_ >= end_) return std::nullopt;
+    if (at_ >= extent_end_) {
+      const auto extent = file_.next_extent(at_);
+      if (!extent.ok()) status_ = extent.status();
+      if (!extent.ok() || extent->bytes == 0 || extent->offset >= end_) {
+        at_ = end_;
+        return std::nullopt;
+      }
+      at_ = ahead_ = extent->offset;
+      extent_end_ = std::min(extent->offset + extent->bytes, end_);
+    }
+    const std::uint64_t to = std::min((at_ / kPiece + 1) * kPiece, extent_end_);
+    const std::uint64_t wanted = std::min(to + kAhead, extent_end_);
+    if (wanted > ahead_) file_.read_ahead(ahead_, wanted - ahead_);
+    ahead_ = std::max(ahead_, wanted);
+    const std::uint64_t from = std::exchange(at_, to);
+    return storage::Extent{from, to - from};
+  }
+  void fail(Status status) {
+    const base::MutexLock lock(mutex_);
+    if (status_.ok()) status_ = std::move(status);
+  }
+  [[nodiscard]] Status status() const {
+    const base::MutexLock lock(mutex_);
+    return status_;
+  }
+
+ private:
+  storage::File& file_;
+  const std::uint64_t end_;
+  mutable base::Mutex mutex_;
+  std::uint64_t at_ ATOLL_GUARDED_BY(mutex_) = 0;
+  std::uint64_t extent_end_ ATOLL_GUARDED_BY(mutex_) = 0;
+  std::uint64_t ahead_ ATOLL_GUARDED_BY(mutex_) = 0;  // up to where it was asked to be read
+  Status status_ ATOLL_GUARDED_BY(mutex_);
+};
 
 Blobs read_blobs(storage::Disk& disk, const CheckpointHeader& header) {
   const char* const name = kBlobNames[header.generation % 2];
@@ -69,9 +116,22 @@ Status CheckpointReader::read_memory(std::uint64_t offset, std::span<std::byte> 
   return read_data(*memory_, offset, into);
 }
 
-Status CheckpointReader::load_memory(std::span<std::byte> into) {
+Status CheckpointReader::load_memory(std::span<std::byte> into, const LoadHelp& help) {
   ATOLL_CHECK(into.size() == memory_bytes());
-  return read_data(*memory_, 0, into);
+  Pieces pieces(*memory_, into.size());
+  const auto work = [&] {
+    while (const auto piece = pieces.next()) {
+      const std::span<std::byte> to = into.subspan(piece->offset, piece->bytes);
+      if (help.prepare && to.size() >= kPiece / 2) help.prepare(to);
+      if (Status status = memory_->read(piece->offset, to); !status.ok()) pieces.fail(std::move(status));
+    }
+  };
+  std::vector<std::unique_ptr<base::Host::Thread>> others;
+  const std::uint64_t threads = std::min<std::uint64_t>(help.threads, into.size() / kPiece);
+  for (std::uint64_t k = 1; k < threads; ++k) others.push_back(help.host.start(work));
+  work();
+  others.clear();  // when they have ended
+  return pieces.status();
 }
 
 Status CheckpointReader::read_lines(std::uint64_t first, std::span<LineMeta> into) {

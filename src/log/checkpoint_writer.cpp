@@ -53,6 +53,7 @@ Status CheckpointWriter::written(Status status) noexcept {
 }
 
 Status CheckpointWriter::sync(storage::File& file) {
+  if (!shape_.is_synced) return failed_;
   const Status status = file.sync();
   if (!status.ok()) failed_ = Status(Errc::kStorage, status.what());
   return failed_;

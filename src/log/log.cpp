@@ -11,6 +11,7 @@
 #include <charconv>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "base/check.hpp"
 #include "base/racy_copy.hpp"
@@ -249,6 +250,7 @@ inline __attribute__((always_inline)) Result<Sequence> Log::append(Writer& write
 
 Status Log::next_block(Writer& writer, bool reserved) {
   std::uint32_t index = 0;
+  bool is_fresh = false;
   {
     const base::MutexLock lock(mutex_);
     const bool full = free_.empty() || (!reserved && free_.size() <= reserve_);
@@ -262,14 +264,18 @@ Status Log::next_block(Writer& writer, bool reserved) {
     index = free_.back();
     free_.pop_back();
     free_count_.store(std::uint32_t(free_.size()), std::memory_order_relaxed);
-    take_block(writer, index);
+    is_fresh = !std::exchange(blocks_[index].was_used, true);
   }
-  file_->prepare(kFileHeaderBytes + std::uint64_t{index} * block_bytes_, block_bytes_);
+  // Not under the lock: this may write to the disk.
+  file_->prepare(kFileHeaderBytes + std::uint64_t{index} * block_bytes_, block_bytes_, is_fresh);
+  const base::MutexLock lock(mutex_);
+  if (!failed_.ok()) return failed_;  // meanwhile; nobody needs the block any more
+  take_block(writer, index);
   return {};
 }
 
 void Log::take_block(Writer& writer, std::uint32_t index) {
-  blocks_[index] = {true, false, 0};
+  blocks_[index].taken = true;
   BlockHeader header;
   header.stamp = ++stamp_;
   header.first = next_.load(std::memory_order_relaxed);
@@ -364,7 +370,7 @@ Status Log::truncate_before(Sequence sequence) {
   for (std::uint32_t k = 0; k < blocks_count_; ++k) {
     Block& block = blocks_[k];
     if (!block.taken || !block.left || block.last >= sequence) continue;
-    block = {};
+    block = {false, false, 0, true};
     free_.push_back(k);
   }
   free_count_.store(std::uint32_t(free_.size()), std::memory_order_relaxed);

@@ -97,8 +97,9 @@ class Log {
  private:
   struct Block {
     bool taken = false;
-    bool left = false;  // by its writer, so that nothing is added
-    Sequence last = 0;  // the highest in it, once it was left
+    bool left = false;      // by its writer, so that nothing is added
+    Sequence last = 0;      // the highest in it, once it was left
+    bool was_used = false;  // at any time
   };
   using Put = void (*)(std::byte* at, std::uint32_t seed, const RecordHead& head, Sequence sequence,
                        std::span<const std::byte> payload) noexcept;

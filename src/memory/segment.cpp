@@ -149,6 +149,7 @@ Segment Segment::create(const Options& options, NodeId nodes) {
   }
   static_cast<SegmentLayout&>(*new (segment.base_) SegmentHeader) = wanted;
   segment.layout_ = wanted;
+  segment.asked_.resize(segment.bytes_ / kHuge);
   return segment;
 }
 
@@ -185,16 +186,16 @@ void Segment::join_pages(const std::byte* begin, std::uint64_t bytes) noexcept {
 #ifdef MADV_COLLAPSE
   if (huge_ || reinterpret_cast<std::uint64_t>(base_) % kHuge != 0) return;
   if (memory_bytes() < kHuge) return;  // so small that it would take more memory than it brings
-  asked_.resize(bytes_ / kHuge, false);
-  const auto first = std::uint64_t(begin - base_) / kHuge;
-  for (std::uint64_t part = first; part * kHuge < std::uint64_t(begin - base_) + bytes && can_join_; ++part) {
-    if (asked_[part]) continue;
-    asked_[part] = true;
+  const std::atomic_ref can_join(can_join_);
+  const std::uint64_t end = std::min(std::uint64_t(begin - base_) + bytes, asked_.size() * kHuge);
+  for (std::uint64_t part = std::uint64_t(begin - base_) / kHuge; part * kHuge < end; ++part) {
+    if (!can_join.load(std::memory_order_relaxed)) return;
+    if (std::atomic_ref(asked_[part]).exchange(1, std::memory_order_relaxed) != 0) continue;
     // The kernel joins small pages into a huge one when it is asked to, whatever its settings for shared memory are;
     // but there must be a page to begin with.
     std::byte* const page = base_ + part * kHuge;
     std::atomic_ref(*reinterpret_cast<std::uint8_t*>(page)).fetch_add(0, std::memory_order_relaxed);
-    can_join_ = ::madvise(page, kHuge, MADV_COLLAPSE) == 0;
+    if (::madvise(page, kHuge, MADV_COLLAPSE) != 0) can_join.store(false, std::memory_order_relaxed);
   }
 #endif
 }

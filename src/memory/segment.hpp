@@ -84,7 +84,8 @@ class Segment {
   [[nodiscard]] const base::Fd& fd() const noexcept { return fd_; }
   /// Asks the kernel for a huge page under each part of the cache slots, which threads use at random. Best effort.
   void join_cache_pages() noexcept;
-  /// The same for a part of this node's memory, or of its records, that is about to be used.
+  /// The same for a part of this node's memory, or of its records, that is about to be used. May be called from any
+  /// thread.
   void join_pages(const std::byte* begin, std::uint64_t bytes) noexcept;
   /// Faults the cache slots in, so that no miss pays for it. Best effort.
   void populate_cache() const noexcept;
@@ -98,8 +99,8 @@ class Segment {
   std::uint64_t bytes_ = 0;
   bool huge_ = false;
   bool huge_cache_ = false;
-  bool can_join_ = true;     // until the kernel refuses
-  std::vector<bool> asked_;  // of each part as large as a huge page: was the kernel asked to join it?
+  bool can_join_ = true;             // until the kernel refuses; as an atomic
+  std::vector<std::uint8_t> asked_;  // of each part as large as a huge page: was the kernel asked? As atomics
   SegmentLayout layout_;
 };
 

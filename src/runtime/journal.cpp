@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <thread>
 
 #include "atoll/detail/line.hpp"
 #include "base/check.hpp"
@@ -23,7 +24,15 @@ constexpr std::uint64_t kWordBits = 64;
 constexpr std::uint64_t kMessagesAtOnce = 64;  // that the engine works on before it looks whether there is room
 constexpr std::uint64_t kWriteBytes = 4096;    // of an asynchronous write, at most
 constexpr std::uint32_t kLargestBlock = 256 << 10;
-constexpr std::uint64_t kHeadBytes = 40;  // of a record
+constexpr std::uint64_t kHeadBytes = 40;    // of a record
+constexpr unsigned kMostLoaders = 8;        // threads that read a checkpoint
+constexpr std::size_t kAnswersKept = 1024;  // of each node: more than it has threads
+
+/// Whose call it was, in the record of what it did.
+struct Asked {
+  std::uint64_t node = 0;
+  std::uint64_t number = 0;
+};
 constexpr std::uint64_t kImagesInBlock =
     3;  // of the largest lines, at least: a quarter of the log's blocks may be lost
 
@@ -139,12 +148,11 @@ void Legacy::set_region(const Region& region) {
   if (region.larger != 0) regions[begin] = region;
 }
 
-/// Of each node those that were asked for last: a thread that has asked waits for the answer.
-void Legacy::set_answered(const Caller& caller, std::uint64_t offset) {
-  constexpr std::ptrdiff_t kKept = 1024;
-  answered[caller] = offset;
-  const auto first = answered.lower_bound({caller.node, 0});
-  if (std::distance(first, answered.upper_bound({caller.node, UINT64_MAX})) > kKept) answered.erase(first);
+void Answers::note(const Caller& caller, std::uint64_t answer) {
+  Ring& ring = rings_[caller.node];
+  if (ring.last.size() < kAnswersKept) return void(ring.last.emplace_back(caller.number, answer));
+  ring.last[ring.oldest] = {caller.number, answer};
+  ring.oldest = (ring.oldest + 1) % kAnswersKept;
 }
 
 void Journal::refuse_old() {
@@ -164,7 +172,7 @@ void Journal::check_owner(NodeId node) const {
   throw Error(fmt::format("{} holds the log of node {}, this is node {}", disk_->path(), node, self_), Errc::kStorage);
 }
 
-Legacy Journal::recover(std::span<std::byte> memory, memory::Allocator& allocator) {
+Legacy Journal::recover(std::span<std::byte> memory, const PrepareMemory& prepare, memory::Allocator& allocator) {
   Legacy legacy;
   legacy.lines.resize(memory_bytes_ / line_bytes_);
   Sequence from = 0;
@@ -177,7 +185,8 @@ Legacy Journal::recover(std::span<std::byte> memory, memory::Allocator& allocato
                       base::format_bytes(memory_bytes_), line_bytes_));
     }
     from = checkpoint->redo_from();
-    checkpoint->load_memory(memory).or_throw();
+    const unsigned threads = host_.work_takes_time() ? std::min(std::thread::hardware_concurrency(), kMostLoaders) : 1;
+    checkpoint->load_memory(memory, {host_, threads, prepare}).or_throw();
     checkpoint->read_lines(0, legacy.lines).or_throw();
     const log::Blobs& blobs = checkpoint->blobs();
     allocator.load(blobs.at(kAllocatorBlob)).or_throw();
@@ -193,7 +202,7 @@ Legacy Journal::recover(std::span<std::byte> memory, memory::Allocator& allocato
     }
     for (BlobReader blob(blobs.at(kAnsweredBlob)); !blob.empty();) {
       const Caller caller{NodeId(blob.number()), blob.number()};
-      legacy.answered[caller] = blob.number();
+      legacy.answered.note(caller, blob.number());
     }
     for (BlobReader blob(blobs.at(kNamesBlob)); !blob.empty();) {
       const std::string name = blob.text();
@@ -214,12 +223,12 @@ Legacy Journal::recover(std::span<std::byte> memory, memory::Allocator& allocato
 
 namespace {
 
-/// The record of a call of another node says whose it was.
+/// The record of a call of another node ends with whose it was.
 void note_answered(const log::Record& record, Legacy& legacy) {
-  std::uint64_t asked[2] = {};
-  if (record.payload.size() != sizeof(asked)) return;
-  std::memcpy(asked, record.payload.data(), sizeof(asked));
-  legacy.set_answered({NodeId(asked[0]), asked[1]}, GlobalAddress(record.head.address).offset());
+  if (record.payload.size() < sizeof(Asked)) return;
+  Asked asked;
+  std::memcpy(&asked, record.payload.data() + record.payload.size() - sizeof(asked), sizeof(asked));
+  legacy.answered.note({NodeId(asked.node), asked.number}, GlobalAddress(record.head.address).offset());
 }
 
 }  // namespace
@@ -241,8 +250,13 @@ void Journal::replay(const log::Record& record, Legacy& legacy, std::span<std::b
     case RecordType::kWrite:
       if (own) {
         outside();
-        std::memcpy(memory.data() + address.offset(), record.payload.data(), record.payload.size());
-        mark_dirty(address.offset(), record.payload.size());
+        std::span<const std::byte> bytes = record.payload;
+        if ((head.flags & kForAnother) != 0 && bytes.size() > sizeof(Asked)) {
+          note_answered(record, legacy);
+          bytes = bytes.first(bytes.size() - sizeof(Asked));
+        }
+        std::memcpy(memory.data() + address.offset(), bytes.data(), bytes.size());
+        mark_dirty(address.offset(), bytes.size());
       } else if (const auto found = legacy.owned.upper_bound(address.bits()); found != legacy.owned.begin()) {
         OwnedLine& owned = std::prev(found)->second;
         const std::uint64_t at = address.bits() - std::prev(found)->first;
@@ -320,8 +334,8 @@ void Journal::begin(std::uint32_t epoch, const Legacy& legacy, OnDurable on_dura
   config.reserve_bytes = images_bytes_ + batch_bytes_;
   log_ = log::Log::open(*disk_, config);
   engine_ = std::make_unique<Writer>(*log_);
-  checkpoint_ =
-      std::make_unique<log::CheckpointWriter>(*disk_, log::CheckpointShape{memory_bytes_, line_bytes_, self_});
+  const log::CheckpointShape shape{memory_bytes_, line_bytes_, self_, mode_ == LogMode::kPower};
+  checkpoint_ = std::make_unique<log::CheckpointWriter>(*disk_, shape);
   if (mode_ == LogMode::kPower) {
     commit_ = std::make_unique<log::GroupCommit>(
         *log_, host_, [on_durable = std::move(on_durable)](Sequence, Status) { on_durable(); });
@@ -365,6 +379,22 @@ template Result<Sequence> Journal::note_write_by<false>(Writer&, const Place&, G
 template Result<Sequence> Journal::note_write_by<true>(Writer&, const Place&, GlobalAddress,
                                                        std::span<const std::byte>);
 
+Errc Journal::note_write_for(const Caller& caller, const Place& place, GlobalAddress at,
+                             std::span<const std::byte> bytes) {
+  ATOLL_CHECK(place.slot == 0);
+  std::vector<std::byte> payload(bytes.begin(), bytes.end());
+  const Asked asked{caller.node, caller.number};
+  const auto tail = std::as_bytes(std::span(&asked, 1));
+  payload.insert(payload.end(), tail.begin(), tail.end());
+  mark_dirty(at.offset(), bytes.size());
+  const auto sequence =
+      log_->append_reserved(*engine_, {RecordType::kWrite, kForAnother, self_, epoch_, at.bits(), 0}, payload);
+  if (!sequence.ok()) return sequence.status().code();
+  last_of(place.line, 0).store(*sequence, std::memory_order_relaxed);
+  now_.answered.note(caller, at.offset());
+  return Errc::kOk;
+}
+
 // ---- the engine's records ----
 
 /// There is room: the engine looks before each batch (has_reserve). A disk that has failed says so itself (health).
@@ -399,18 +429,18 @@ void Journal::note_image(const Place& place) {
 }
 
 void Journal::note_allocate(std::uint64_t offset, std::uint64_t bytes, bool in_grains, Caller caller) {
-  if (caller.number != 0) now_.set_answered(caller, offset);
-  const std::uint64_t asked[] = {caller.node, caller.number};
+  if (caller.number != 0) now_.answered.note(caller, offset);
+  const Asked asked{caller.node, caller.number};
   append({RecordType::kAllocate, std::uint8_t(in_grains ? kInGrains : 0), self_, epoch_,
           GlobalAddress::make(self_, offset).bits(), bytes},
-         caller.number == 0 ? std::span<const std::byte>() : std::as_bytes(std::span(asked)));
+         caller.number == 0 ? std::span<const std::byte>() : std::as_bytes(std::span(&asked, 1)));
 }
 
 void Journal::note_free(std::uint64_t offset, Caller caller) {
-  if (caller.number != 0) now_.set_answered(caller, offset);
-  const std::uint64_t asked[] = {caller.node, caller.number};
+  if (caller.number != 0) now_.answered.note(caller, offset);
+  const Asked asked{caller.node, caller.number};
   append({RecordType::kFree, 0, self_, epoch_, GlobalAddress::make(self_, offset).bits(), 0},
-         caller.number == 0 ? std::span<const std::byte>() : std::as_bytes(std::span(asked)));
+         caller.number == 0 ? std::span<const std::byte>() : std::as_bytes(std::span(&asked, 1)));
 }
 
 void Journal::note_region(GlobalAddress first, std::uint64_t bytes, std::uint8_t larger) {
@@ -502,11 +532,11 @@ std::vector<std::byte> Journal::save_peers() const {
 
 std::vector<std::byte> Journal::save_answered() const {
   BlobWriter blob;
-  for (const auto& [caller, offset] : now_.answered) {
+  now_.answered.for_each([&](const Caller& caller, std::uint64_t answer) {
     blob.number(caller.node);
     blob.number(caller.number);
-    blob.number(offset);
-  }
+    blob.number(answer);
+  });
   return blob.take();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -42,6 +43,31 @@ struct Caller {
   friend auto operator<=>(const Caller&, const Caller&) = default;
 };
 
+/// Calls that were done, and perhaps not answered, with what the answer was: of each node the last ones. Its threads
+/// wait for one answer each, and answers arrive in the order in which they are sent, so that older ones have arrived.
+///
+/// Thread-safety: none.
+class Answers {
+ public:
+  void note(const Caller& caller, std::uint64_t answer);
+  template <typename F>
+  void for_each(F f) const {
+    for (const auto& [node, ring] : rings_) {
+      for (std::size_t i = 0; i < ring.last.size(); ++i) {  // the oldest first
+        const auto& [number, answer] = ring.last[(ring.oldest + i) % ring.last.size()];
+        f(Caller{node, number}, answer);
+      }
+    }
+  }
+
+ private:
+  struct Ring {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> last;  // number and answer
+    std::size_t oldest = 0;                                     // where the next goes, once it is full
+  };
+  std::map<NodeId, Ring> rings_;
+};
+
 /// What a former process of this node has left.
 struct Legacy {
   std::map<std::uint64_t, OwnedLine> owned;  // by address
@@ -52,11 +78,9 @@ struct Legacy {
   };
   std::map<std::uint64_t, Region> regions;  // by address
   std::map<std::string, std::uint64_t> names;
-  /// Allocate and Free that were done, and perhaps not answered: what the answer was.
-  std::map<Caller, std::uint64_t> answered;
+  Answers answered;
   /// From now on the lines there have another size, or are those of the heap.
   void set_region(const Region& region);
-  void set_answered(const Caller& caller, std::uint64_t offset);
   struct Peer {
     std::uint64_t memory_bytes = 0;
     std::uint64_t cache_slots = 0;
@@ -87,8 +111,10 @@ class Journal {
   [[nodiscard]] static std::uint64_t least_log_bytes(const Options& options, std::uint32_t slots);
   /// Throws Error when the directory holds a log: nobody said that it is to be used.
   void refuse_old();
+  /// About to be filled, by any thread.
+  using PrepareMemory = std::function<void(std::span<std::byte>)>;
   /// Reads what the process before left into `memory` and `allocator`. Throws Error.
-  [[nodiscard]] Legacy recover(std::span<std::byte> memory, memory::Allocator& allocator);
+  [[nodiscard]] Legacy recover(std::span<std::byte> memory, const PrepareMemory& prepare, memory::Allocator& allocator);
   /// From here on it is written. `legacy` goes into the new log and a checkpoint before the old ones are let go.
   void begin(std::uint32_t epoch, const Legacy& legacy, OnDurable on_durable);
   /// No OnDurable any more when it returns. REQUIRES: nobody waits for the log.
@@ -108,6 +134,9 @@ class Journal {
                                                            std::span<const std::byte> bytes) {
     return note_write_by<true>(*engine_, place, at, bytes);
   }
+  /// The same for a call of another node, which is done once. At home only.
+  [[nodiscard]] Errc note_write_for(const Caller& caller, const Place& place, GlobalAddress at,
+                                    std::span<const std::byte> bytes);
   [[nodiscard]] bool has_room() const noexcept { return log_->has_room(); }
   /// Is there as much left of what is kept for the engine as one batch of messages can need?
   [[nodiscard]] bool has_reserve() const noexcept { return log_->reserved_left() >= batch_bytes_; }
@@ -193,7 +222,8 @@ class Journal {
   Result<log::Sequence> note_write_by(Writer& writer, const Place& place, GlobalAddress at,
                                       std::span<const std::byte> bytes);
   [[nodiscard]] std::atomic<log::Sequence>& last_of(GlobalAddress line, std::uint32_t slot) const noexcept;
-  static constexpr std::uint8_t kInGrains = 1;  // flag of an allocation: for a region
+  static constexpr std::uint8_t kInGrains = 1;    // flag of an allocation: for a region
+  static constexpr std::uint8_t kForAnother = 1;  // flag of a write: its last 16 bytes say for whose call
   log::Sequence append(const log::RecordHead& head, std::span<const std::byte> payload);
   void replay(const log::Record& record, Legacy& legacy, std::span<std::byte> memory, memory::Allocator& allocator);
 

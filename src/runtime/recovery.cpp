@@ -26,12 +26,14 @@ Legacy Runtime::open_journal(std::unique_ptr<storage::Disk> disk) {
     journal_->refuse_old();
     return {};
   }
-  Legacy legacy = journal_->recover({segment_.memory(), segment_.memory_bytes()}, *allocator_);
+  const auto prepare = [this](std::span<std::byte> part) { segment_.join_pages(part.data(), part.size()); };
+  Legacy legacy = journal_->recover({segment_.memory(), segment_.memory_bytes()}, prepare, *allocator_);
   recovered_ = true;
   recovering_ = nodes_ > 1;
   {
     base::MutexLock lock(mutex_);
-    answered_ = legacy.answered;
+    legacy.answered.for_each([this](const Caller& caller, std::uint64_t answer)
+                                 ATOLL_NO_THREAD_SAFETY_ANALYSIS { answered_[caller] = answer; });
   }
   recovered_names_ = legacy.names;
   spdlog::warn("node {}: memory is back, by {} records, with {} lines of other nodes, after {} ms", self_,

@@ -32,7 +32,9 @@ class SimDisk::SimFile final : public storage::File {
   [[nodiscard]] Status resize(std::uint64_t bytes) override { return file_->resize(bytes); }
   [[nodiscard]] Result<std::uint64_t> size() override { return file_->size(); }
   [[nodiscard]] Result<std::span<std::byte>> map() override { return file_->map(); }
-  void prepare(std::uint64_t offset, std::uint64_t bytes) noexcept override { file_->prepare(offset, bytes); }
+  void prepare(std::uint64_t offset, std::uint64_t bytes, bool is_fresh) noexcept override {
+    file_->prepare(offset, bytes, is_fresh);
+  }
   [[nodiscard]] Result<storage::Extent> next_extent(std::uint64_t from) override { return file_->next_extent(from); }
   void read_ahead(std::uint64_t offset, std::uint64_t bytes) noexcept override { file_->read_ahead(offset, bytes); }
 

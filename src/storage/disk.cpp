@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -91,9 +92,10 @@ class RealFile final : public File {
     return map_;
   }
 
-  void prepare(std::uint64_t offset, std::uint64_t bytes) noexcept override {
+  void prepare(std::uint64_t offset, std::uint64_t bytes, bool is_fresh) noexcept override {
     const std::uint64_t first = offset & ~(kPage - 1);
     if (offset + bytes > map_.size()) return;
+    if (is_fresh) write_zeros(offset, bytes);
     (void)::madvise(map_.data() + first, offset + bytes - first, kPopulateWrite);  // where the kernel is new enough
   }
 
@@ -114,6 +116,17 @@ class RealFile final : public File {
   }
 
  private:
+  /// Where this fails, stores through the map do it.
+  void write_zeros(std::uint64_t offset, std::uint64_t bytes) noexcept {
+    static constexpr std::array<std::byte, 64 << 10> kZeros{};
+    while (bytes > 0) {
+      const ssize_t done = ::pwrite(fd_.get(), kZeros.data(), std::min(bytes, kZeros.size()), off_t(offset));
+      if (done <= 0) return;
+      offset += std::uint64_t(done);
+      bytes -= std::uint64_t(done);
+    }
+  }
+
   base::Fd fd_;
   std::string path_;
   std::span<std::byte> map_;

@@ -44,8 +44,10 @@ class File {
   /// The whole file as memory, shared with everyone who reads it, until the File is destroyed. The same each time.
   /// REQUIRES: resize() has made it, so that it has no holes.
   [[nodiscard]] virtual Result<std::span<std::byte>> map() = 0;
-  /// These bytes of the map will be written soon: many pages are had more cheaply together than one by one.
-  virtual void prepare(std::uint64_t offset, std::uint64_t bytes) noexcept = 0;
+  /// These bytes of the map will be written soon: many pages are had more cheaply together than one by one. Where
+  /// `is_fresh` says that nobody has written there since resize(), more cheaply still: the first store to a page of an
+  /// allocated file may cost a journal's transaction each.
+  virtual void prepare(std::uint64_t offset, std::uint64_t bytes, bool is_fresh) noexcept = 0;
   /// The first run of bytes at `from` or behind it that is no hole. (Some file systems have no holes.)
   [[nodiscard]] virtual Result<Extent> next_extent(std::uint64_t from) = 0;
   /// These will be read soon.

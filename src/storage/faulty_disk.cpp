@@ -75,7 +75,7 @@ class FaultyFile final : public File {
     return std::span(*mapped_);
   }
 
-  void prepare(std::uint64_t, std::uint64_t) noexcept override {}
+  void prepare(std::uint64_t, std::uint64_t, bool) noexcept override {}
 
   [[nodiscard]] Result<Extent> next_extent(std::uint64_t from) override {
     const base::MutexLock lock(disk_.mutex_);

@@ -83,8 +83,8 @@ TEST_P(AnyDisk, TheMapIsTheFile) {
   file->write(0, bytes_of("written")).or_throw();
   EXPECT_EQ(std::memcmp(map.data(), "written", 7), 0);
   EXPECT_EQ(file->map().value().data(), map.data());
-  file->prepare(4096, 4096);
-  file->prepare(4096, 1 << 20);  // beyond its end: nothing happens
+  file->prepare(4096, 4096, true);
+  file->prepare(4096, 1 << 20, false);  // beyond its end: nothing happens
   file->sync().or_throw();
 }
 
