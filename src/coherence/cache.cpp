@@ -75,6 +75,8 @@ CacheEvent Protocol::classify_at_cache(const LineRef& ref, const Message& messag
     case Kind::kReportDirty:
     case Kind::kReportEnd:
     case Kind::kOpen:
+    case Kind::kWriteIf:
+    case Kind::kWriteIfReply:
     case Kind::kCount: break;
   }
   *why = "not a message for a cache";

@@ -174,6 +174,8 @@ DirEvent Protocol::classify(const LineRef& ref, const Message& message, bool rep
     case Kind::kProbeAnswer:
     case Kind::kReportEnd:
     case Kind::kOpen:
+    case Kind::kWriteIf:
+    case Kind::kWriteIfReply:
     case Kind::kCount: break;
   }
   *why = "not a message for a home";

@@ -229,6 +229,8 @@ void World::NodeEnv::check_given(const LineRef& ref, NodeId to, const Message& m
     case Kind::kReportDirty:
     case Kind::kReportEnd:
     case Kind::kOpen:
+    case Kind::kWriteIf:
+    case Kind::kWriteIfReply:
     case Kind::kCount: break;
   }
   if ((lingering & ~allowed) != 0) {

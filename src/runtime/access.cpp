@@ -355,7 +355,9 @@ bool Runtime::is_worth_leaving(ThreadState& thread, const LineRef& ref, GlobalAd
   const std::uint32_t shift = detail::line_shift_at(lines_->table(), address.bits());
   const std::uint64_t lines_on = (address.bits() >> shift) - (thread.last_missed_write >> shift);
   thread.last_missed_write = address.bits();
-  if (!options_.write_at_home || ref.is_home() || bytes > wire::SmallWrite::kMaxBytes) return false;
+  // With a log: one that was done and not answered, because its home had died, would be done twice.
+  if (!options_.write_at_home || journal_ != nullptr) return false;
+  if (ref.is_home() || bytes > wire::SmallWrite::kMaxBytes) return false;
   if (ref.state() != coherence::CacheState::kInvalid || ref.line->cold != 0) return false;
   if (lines_on + 1 <= 2 || (ref.line->lives & Line::kContested) != 0) return false;
   if (address.offset() / options_.line_bytes > std::numeric_limits<std::uint32_t>::max())

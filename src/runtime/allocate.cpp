@@ -1,5 +1,6 @@
 // Allocation here and on other nodes, and the barrier: what nodes ask of each other beyond lines.
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/log.hpp"
@@ -45,6 +46,7 @@ void Runtime::send_call(std::uint64_t number, const Call& call) {
   message.kind = call.kind;
   message.line = number;
   message.argument = call.argument;
+  if (call.write != nullptr) message.slots = std::bit_cast<decltype(message.slots)>(*call.write);
   call_home(call.node, message);
 }
 
@@ -106,12 +108,18 @@ void Runtime::handle_call(const wire::Message& message, NodeId from) {
                                                       : Status(Errc::kBadAddress);
     reply.slots[kCodeAt] = std::uint32_t(status.code());
   }
-  if (journal_ == nullptr || journal_->is_durable(journal_->last())) return call_home(from, reply);
-  late_.push_back({from, reply, journal_->last()});
+  answer_call(from, reply);
+}
+
+/// When what was done is durable, and what was seen as well.
+void Runtime::answer_call(NodeId to, const wire::Message& reply) {
+  if (journal_ == nullptr || journal_->is_durable(journal_->last())) return call_home(to, reply);
+  late_.push_back({to, reply, journal_->last()});
   journal_->ask_for_sync();
 }
 
-/// Receive AllocateReply or FreeReply: hand it to the thread that asked. One that has given up is not there any more.
+/// Receive AllocateReply, FreeReply or WriteIfReply: hand it to the thread that asked. One that has given up is not
+/// there any more.
 void Runtime::handle_reply(const wire::Message& message, NodeId from) {
   const auto found = calls_.find(message.line);
   if (found == calls_.end()) return;

@@ -80,6 +80,15 @@ inline void write_bytes(detail::Line& line, std::byte* into, const std::byte* fr
   }
 }
 
+/// The second half of a guarded write, whose guard is the complement of what was expected meanwhile.
+inline void finish_guarded(std::uint64_t& guard, std::byte* into, const wire::GuardedWrite& write,
+                           std::size_t bytes) noexcept {
+  std::atomic_thread_fence(std::memory_order_release);
+  copy_bytes(into, write.bytes.data(), bytes);
+  std::atomic_thread_fence(std::memory_order_release);
+  detail::store_shared(guard, write.desired);
+}
+
 /// If the word `guard` is as expected, it becomes as desired and `bytes` are written. In between it is the complement
 /// of what was expected: who reads without a look at the version sees by it that what it read may be of two moments,
 /// and who compares and exchanges the guard meanwhile finds that, or was first. REQUIRES: nobody else writes the bytes.
@@ -93,10 +102,7 @@ inline bool write_if(detail::Line& line, std::byte* guard, std::byte* into, cons
     coherence::end_write(line);
     return false;
   }
-  std::atomic_thread_fence(std::memory_order_release);
-  copy_bytes(into, write.bytes.data(), bytes);
-  std::atomic_thread_fence(std::memory_order_release);
-  detail::store_shared(word, write.desired);
+  finish_guarded(word, into, write, bytes);
   coherence::end_write(line);
   return true;
 }

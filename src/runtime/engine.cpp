@@ -159,7 +159,8 @@ void Runtime::send_write(const LineRef& ref, const coherence::Op& op, const Mess
   wire::Message out = make_message(ref, message);
   out.epoch = epochs_[ref.home()];
   const bool guarded = task.action == Action::kWriteIf;
-  out.argument = wire::pack({std::uint32_t(task.address - ref.address), task.bytes, std::uint32_t(task.operand / 8)});
+  out.argument = wire::pack(
+      wire::SmallWrite{std::uint32_t(task.address - ref.address), task.bytes, std::uint32_t(task.operand / 8)});
   if (guarded) out.flags |= wire::kGuarded;
   std::memcpy(out.slots.data(), task.buffer, guarded ? sizeof(wire::GuardedWrite) : task.bytes);
   if (gathered_ > 0 && gathered_for_ != ref.home()) flush();
@@ -421,7 +422,9 @@ void Runtime::dispatch(const wire::Message& message, NodeId from) {
   }
   if (!wire::is_line_kind(message.kind)) {
     if (message.kind == Kind::kAllocate || message.kind == Kind::kFree) return handle_call(message, from);
-    if (message.kind == Kind::kAllocateReply || message.kind == Kind::kFreeReply) return handle_reply(message, from);
+    if (message.kind == Kind::kWriteIf) return handle_write_if(message, from);
+    if (message.kind == Kind::kAllocateReply || message.kind == Kind::kFreeReply || message.kind == Kind::kWriteIfReply)
+      return handle_reply(message, from);
     if (message.kind == Kind::kElementLock || message.kind == Kind::kElementAnswer)
       return handle_element(message, from);
     if (message.kind == Kind::kProbe) return handle_probe(from);

@@ -121,27 +121,63 @@ void Runtime::perform_logged(const LineRef& ref, Task& task) {
   }
 }
 
-/// The guard and the bytes in one record, with what lies between them: after a crash both are there, or neither.
+/// The guard and the bytes in one record, with what lies between them: after a crash both are there, or neither. `note`
+/// logs it. Who reads without a look at the version sees the guard change before and after the bytes, as without a log.
+template <typename Note>
+Errc Runtime::write_if_noted(Line& line, GlobalAddress guard, GlobalAddress at, const wire::GuardedWrite& write,
+                             std::uint32_t bytes, bool* done, Note note) {
+  const GlobalAddress first = std::min(guard, at);
+  const auto size = std::uint64_t(std::max(guard + 8, at + std::int64_t(bytes)) - first);
+  // Up to 512 bytes apart in a line of the heap; in a larger one, more than a call may change is not in one piece.
+  if (size > kMaxCallBytes) return Errc::kInvalidArgument;
+  std::array<std::byte, kMaxCallBytes> copy;
+  Errc code = Errc::kOk;
+  coherence::begin_write(line);
+  auto& word = *reinterpret_cast<std::uint64_t*>(line.byte_at(guard));
+  *done = detail::load_shared(word) == write.expected;
+  if (*done) {
+    base::racy_copy(copy.data(), line.byte_at(first), size);
+    std::memcpy(copy.data() + (guard - first), &write.desired, sizeof(write.desired));
+    std::memcpy(copy.data() + (at - first), write.bytes.data(), bytes);
+    code = note(place_of(line, first), first, std::span<const std::byte>(copy.data(), size));
+  }
+  if (*done && code == Errc::kOk) {
+    ATOLL_POINT();
+    detail::store_shared(word, ~write.expected);
+    finish_guarded(word, line.byte_at(at), write, bytes);
+  }
+  coherence::end_write(line);
+  return code;
+}
+
 /// REQUIRES: the thread has locked the line to write.
 Errc Runtime::write_if_logged(ThreadState& thread, Line& line, GlobalAddress guard, GlobalAddress at,
                               const wire::GuardedWrite& write, std::uint32_t bytes, bool* done) {
-  const GlobalAddress first = std::min(guard, at);
-  const GlobalAddress end = std::max(guard + 8, at + std::int64_t(bytes));
-  // Up to 512 bytes apart in a line of the heap; in a larger one, more than a call may change is not in one piece.
-  if (std::uint64_t(end - first) > kMaxCallBytes) return Errc::kInvalidArgument;
   // The lock keeps the line here. The hazard is for checkpoints, which wait for writes that are logged and not stored.
   detail::enter_hazard_fenced(*thread.slot, guard.bits());
-  const Errc code = change_logged(thread, false, line, first, std::uint32_t(end - first), [&](std::byte* copy) {
-    std::uint64_t found = 0;
-    std::memcpy(&found, copy + (guard - first), sizeof(found));
-    *done = found == write.expected;
-    if (!*done) return false;
-    std::memcpy(copy + (guard - first), &write.desired, sizeof(write.desired));
-    std::memcpy(copy + (at - first), write.bytes.data(), bytes);
-    return true;
-  });
+  const Errc code = write_if_noted(line, guard, at, write, bytes, done,
+                                   [&](const Place& place, GlobalAddress first, std::span<const std::byte> all) {
+                                     const Result<log::Sequence> logged =
+                                         journal_->note_write(writer_of(thread), place, first, all);
+                                     if (logged.ok()) thread.note_logged(*logged);
+                                     return logged.status().code();
+                                   });
   detail::leave_hazard(*thread.slot);
   return code;
+}
+
+/// The same for another node, by the home. Whose it was stands in the record too, so that it is done once. What
+/// WriteIfReply says. REQUIRES: Protocol::may_write_for.
+std::uint64_t Runtime::write_if_for(const Caller& caller, GlobalAddress guard, GlobalAddress at,
+                                    const wire::GuardedWrite& write, std::uint32_t bytes) {
+  bool done = false;
+  const Errc code = write_if_noted(*lines_->ref(guard).line, guard, at, write, bytes, &done,
+                                   [&](const Place& place, GlobalAddress first, std::span<const std::byte> all) {
+                                     return journal_->note_write_for(caller, place, first, all);
+                                   });
+  if (code == Errc::kInvalidArgument) return wire::kWriteIfRefused;  // who asked finds out why when it has the line
+  if (code != Errc::kOk) return wire::kWriteIfFailed;
+  return done ? wire::kWriteIfDone : wire::kWriteIfNotDone;
 }
 
 /// The rest of write_if for a line that this thread has locked.

@@ -33,7 +33,6 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
   nodes_ = membership_->count();
   if (options_.log != LogMode::kOff) {
     if (nodes_ > kMostLogged) throw Error(fmt::format("a cluster with a log has at most {} nodes", kMostLogged));
-    options_.write_at_home = false;  // a write that was done elsewhere and not answered could be done twice
     if (options_.log == LogMode::kPower) options_.read_in_place = false;  // nobody sees what may be lost
     if (disk == nullptr) {
       if (options_.log_dir.empty()) throw Error("a node with a log needs a directory for it: give --log-dir");

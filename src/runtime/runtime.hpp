@@ -251,10 +251,15 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
                                     const OperatorInfo& info, const std::byte* operand);
   [[nodiscard]] Errc call_logged(detail::Line& line, Task& task);
   void perform_logged(const LineRef& ref, Task& task) ATOLL_REQUIRES(mutex_);
+  template <typename Note>
+  [[nodiscard]] Errc write_if_noted(detail::Line& line, GlobalAddress guard, GlobalAddress at,
+                                    const wire::GuardedWrite& write, std::uint32_t bytes, bool* done, Note note);
   [[nodiscard]] Errc write_if_logged(ThreadState& thread, detail::Line& line, GlobalAddress guard, GlobalAddress at,
                                      const wire::GuardedWrite& write, std::uint32_t bytes, bool* done);
   Result<bool> write_if_locked(ThreadState& thread, detail::Line& line, GlobalAddress guard, GlobalAddress at,
                                const wire::GuardedWrite& write, std::uint32_t bytes);
+  [[nodiscard]] std::uint64_t write_if_for(const Caller& caller, GlobalAddress guard, GlobalAddress at,
+                                           const wire::GuardedWrite& write, std::uint32_t bytes) ATOLL_REQUIRES(mutex_);
   [[nodiscard]] Status log_pinned(ThreadState& thread, GlobalAddress address, std::uint64_t bytes);
   /// Does a logged write that the line allows; waits for room in the log where there is none. `write` returns a code
   /// and is called under the hazard. False: the line may not be written.
@@ -369,9 +374,14 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   void combine(NodeId home, detail::Line& line, const OperatorInfo& info, std::byte* at,
                const std::byte* operand) noexcept;
 
-  // ---- locks.cpp ----
+  // ---- write_if.cpp ----
   Result<bool> write_away(ThreadState& thread, GlobalAddress guard, GlobalAddress address, wire::GuardedWrite& write,
                           std::uint32_t bytes);
+  Result<bool> write_away_logged(GlobalAddress guard, GlobalAddress address, const wire::GuardedWrite& write,
+                                 std::uint32_t bytes);
+  void handle_write_if(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
+
+  // ---- locks.cpp ----
   Status lock_line(ThreadState& thread, GlobalAddress line, LockMode mode, bool is_try);
   Status lock_range(ThreadState& thread, GlobalAddress address, std::uint64_t bytes, LockMode mode, bool is_try);
   void unlock_line(GlobalAddress line, LockMode mode);
@@ -412,12 +422,13 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   void resend_element_locks(NodeId home) ATOLL_REQUIRES(mutex_);
 
   // ---- allocate.cpp ----
-  struct Call {  // a request to another node's allocator, or the barrier
+  struct Call {  // a request to another node's allocator, or a logged write that its home does
     std::atomic<bool> done{false};
     ThreadState* thread = nullptr;
     NodeId node = 0;  // who was asked
     wire::Kind kind = wire::Kind::kNone;
     std::uint64_t argument = 0;
+    const wire::GuardedWrite* write = nullptr;  // of a WriteIf
     std::uint64_t value = 0;
     std::uint32_t code = 0;
     bool fresh = false;
@@ -431,6 +442,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   void send_frees(NodeId to) ATOLL_REQUIRES(mutex_);
   void handle_call(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
   void handle_reply(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
+  void answer_call(NodeId to, const wire::Message& reply) ATOLL_REQUIRES(mutex_);
   void handle_barrier(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
 
   Options options_;

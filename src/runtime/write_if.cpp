@@ -1,4 +1,5 @@
 // Writes on a condition, which the home does for a node that has nothing of the line.
+#include <bit>
 #include <cstring>
 #include <limits>
 
@@ -8,6 +9,8 @@
 namespace atoll::runtime {
 
 namespace {
+
+constexpr const char* kNotTold = "a node died before the home said whether the write was done";
 
 Status check_guarded(GlobalAddress guard, GlobalAddress address, std::uint64_t bytes, std::uint64_t line) noexcept {
   if (guard.offset() % 8 != 0) return {Errc::kInvalidArgument, "the guard must be aligned to its size"};
@@ -38,7 +41,9 @@ Result<bool> Runtime::write_if(GlobalAddress guard, std::uint64_t expected, std:
   if (!thread.held.empty() && lock_over(thread, guard) != nullptr)
     return {Errc::kWouldDeadlock, "this thread holds a lock on the line, and would have to wait for itself"};
   if (guard.node() != self_ && options_.write_at_home) {
-    const Result<bool> done = write_away(thread, guard, address, write, std::uint32_t(bytes.size()));
+    const Result<bool> done = journal_ == nullptr
+                                  ? write_away(thread, guard, address, write, std::uint32_t(bytes.size()))
+                                  : write_away_logged(guard, address, write, std::uint32_t(bytes.size()));
     if (done.ok() || done.status().code() != Errc::kRefused) return done;
   }
   if (const Status status = lock(guard, 8, LockMode::kWrite, false); !status.ok()) return status;
@@ -66,7 +71,57 @@ Result<bool> Runtime::write_away(ThreadState& thread, GlobalAddress guard, Globa
   const Status status = run(thread, task);
   if (status.ok()) return task.value != 0;
   if (status.code() == Errc::kRefused) return status;
-  return Status(Errc::kInDoubt, "a node died before the home said whether the write was done", status.node());
+  return Status(Errc::kInDoubt, kNotTold, status.node());
+}
+
+/// The same where there is a log: by a call that its home does once, however often it is asked.
+Result<bool> Runtime::write_away_logged(GlobalAddress guard, GlobalAddress address, const wire::GuardedWrite& write,
+                                        std::uint32_t bytes) {
+  const detail::Line& line = *detail::find_line(lines_->table(), guard.bits());
+  if (line.here.load(std::memory_order_relaxed)) return Status(Errc::kRefused, "the line is here");
+  if (const Status status = check_home(guard); !status.ok()) return status;
+  Call request;
+  request.write = &write;
+  const auto offset = std::uint32_t(address.bits() & (line_bytes_at(guard) - 1));
+  const std::uint64_t place = wire::pack(wire::GuardedPlace{guard.offset() / 8, offset, bytes});
+  if (const Status status = call(guard.node(), wire::Kind::kWriteIf, place, request); !status.ok()) {
+    return Status(Errc::kInDoubt, kNotTold, status.node());
+  }
+  if (request.value == wire::kWriteIfRefused)
+    return Status(Errc::kRefused, "the home does not have the line for itself");
+  if (request.value == wire::kWriteIfFailed)
+    return Status(Errc::kStorage, "the log of the line's home cannot be written", guard.node());
+  return request.value == wire::kWriteIfDone;
+}
+
+/// Receive WriteIf: it is done if a thread of this node could do it right now. One that comes again, because this node
+/// had died before its answer went out, is answered as it was then.
+void Runtime::handle_write_if(const wire::Message& message, NodeId from) {
+  if (journal_ == nullptr) return cut_off(from, "it asks for a logged write, and there is no log");
+  const wire::GuardedPlace place = wire::guarded_place(message.argument);
+  const GlobalAddress guard = GlobalAddress::make(self_, place.guard * 8);
+  if (place.guard >= segment_.memory_bytes() / 8) return cut_off(from, "a guard beyond the home's memory");
+  const std::uint64_t line_bytes = line_bytes_at(guard);
+  const GlobalAddress at = GlobalAddress(guard.bits() & ~(line_bytes - 1)) + std::int64_t(place.offset);
+  if (place.offset >= line_bytes || !check_guarded(guard, at, place.bytes, line_bytes).ok()) {
+    return cut_off(from, "a guarded write that makes no sense");
+  }
+  const Caller caller{from, message.line};
+  wire::Message reply;
+  reply.kind = wire::Kind::kWriteIfReply;
+  reply.line = message.line;
+  reply.argument = wire::kWriteIfRefused;
+  if (answered_.contains(caller)) {
+    reply.argument = wire::kWriteIfDone;
+  } else {
+    const LineRef ref = lines_->ref(guard);
+    if (protocol_.may_write_for(ref)) {
+      const auto write = std::bit_cast<wire::GuardedWrite>(message.slots);
+      reply.argument = write_if_for(caller, guard, at, write, place.bytes);
+    }
+    protocol_.wrote_for(ref);
+  }
+  answer_call(from, reply);
 }
 
 }  // namespace atoll::runtime

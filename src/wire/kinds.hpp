@@ -46,7 +46,9 @@ namespace atoll::wire {
   X(Probe, "any to any", "do you hear me?")                                                  \
   X(ProbeAnswer, "any to any", "yes")                                                        \
   X(ReportEnd, "any to any", "logged: that was all that I have of your lines")               \
-  X(Open, "home to any", "logged: everybody has reported; ask (again) for what you want")
+  X(Open, "home to any", "logged: everybody has reported; ask (again) for what you want")    \
+  X(WriteIf, "any to home", "logged: a guarded write, if nobody else has the line")          \
+  X(WriteIfReply, "home to any", "whether it was done, or why not")
 
 enum class Kind : std::uint8_t {
   kNone,

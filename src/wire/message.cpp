@@ -95,6 +95,8 @@ HomeIs home_of(Kind kind) noexcept {
     case Kind::kProbeAnswer:
     case Kind::kReportEnd:
     case Kind::kOpen:
+    case Kind::kWriteIf:
+    case Kind::kWriteIfReply:
     case Kind::kCount: break;
   }
   return HomeIs::kAnyone;

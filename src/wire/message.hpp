@@ -12,7 +12,7 @@
 
 namespace atoll::wire {
 
-inline constexpr std::uint8_t kVersion = 6;
+inline constexpr std::uint8_t kVersion = 7;
 inline constexpr std::uint8_t kMaxRun = 8;          // lines that one message may name
 inline constexpr std::uint64_t kMaxOperator = 255;  // GetOperated's argument: which operator, from 1 on
 
@@ -87,6 +87,21 @@ struct GuardedWrite {
   std::array<std::byte, kMaxBytes> bytes{};
 };
 static_assert(sizeof(Message::slots) == SmallWrite::kMaxBytes && sizeof(GuardedWrite) == SmallWrite::kMaxBytes);
+
+/// Where a WriteIf writes: its argument. Its `line` is the number of the call, and its slots are the GuardedWrite.
+struct GuardedPlace {
+  std::uint64_t guard = 0;   // the number of the word in the home's memory that must be as expected
+  std::uint32_t offset = 0;  // of what is written, in the guard's line
+  std::uint32_t bytes = 0;   // 1 to 16
+};
+[[nodiscard]] constexpr std::uint64_t pack(GuardedPlace place) noexcept {
+  return place.guard << 24 | std::uint64_t(place.bytes & 0xff) << 16 | (place.offset & 0xffff);
+}
+[[nodiscard]] constexpr GuardedPlace guarded_place(std::uint64_t argument) noexcept {
+  return {argument >> 24, std::uint32_t(argument & 0xffff), std::uint32_t(argument >> 16 & 0xff)};
+}
+/// The argument of a WriteIfReply.
+inline constexpr std::uint64_t kWriteIfNotDone = 0, kWriteIfDone = 1, kWriteIfRefused = 2, kWriteIfFailed = 3;
 
 /// The i-th line that a message of a line kind names. `line_bytes`: of a line of the heap.
 [[nodiscard]] constexpr GlobalAddress line_of(const Message& message, std::uint32_t i,

@@ -44,9 +44,14 @@ inline wire::Message message_of(const Step& step, NodeId nodes) {
   if (!wire::is_line_kind(m.kind) && !of_element) m.line = step.slot;
   for (std::uint32_t i = 0; i < wire::kMaxRun; ++i) m.slots[i] = (step.slot + i) % (kSlots + 2);
   if (m.kind == wire::Kind::kWriteHome) {
-    m.argument = wire::pack({step.argument % (kLineBytes + 1), step.slot % (wire::SmallWrite::kMaxBytes + 2u),
-                             (m.flags & wire::kGuarded) != 0 ? step.slot % (kLineBytes / 8 + 1) : 0});
+    m.argument =
+        wire::pack(wire::SmallWrite{step.argument % (kLineBytes + 1), step.slot % (wire::SmallWrite::kMaxBytes + 2u),
+                                    (m.flags & wire::kGuarded) != 0 ? step.slot % (kLineBytes / 8 + 1) : 0});
     m.count = 1;
+  }
+  if (m.kind == wire::Kind::kWriteIf) {
+    const std::uint64_t guard = line_of(step, nodes).offset() / 8 + step.slot % (kLineBytes / 8);
+    m.argument = wire::pack(wire::GuardedPlace{guard, step.argument % (kLineBytes + 1u), step.slot % 18u});
   }
   if (of_element) {
     m.flags = step.flags & 15;

@@ -149,7 +149,7 @@ TEST(Hostile, WhoAsksAndDoesNotListenIsCutOff) {
     ask.count = 1;
     ask.from = ask.requester = 1;
     ask.line = kind == Kind::kFree ? 7 : line.bits() / 512 * 512;  // a Free of number 0 wants no answer
-    ask.argument = kind == Kind::kFree ? 1 : wire::pack({0, 8});
+    ask.argument = kind == Kind::kFree ? 1 : wire::pack(wire::SmallWrite{0, 8});
     for (int i = 0; i < 100'000 && attack.send(ask); ++i) {
       if (kind == Kind::kElementLock) ++ask.argument;  // each is granted, up to as many as it may have
     }

@@ -9,6 +9,7 @@
 
 #include "support/logged_cluster.hpp"
 #include "support/seed.hpp"
+#include "wire/kinds.hpp"
 
 namespace atoll {
 namespace {
@@ -134,6 +135,38 @@ TEST_P(Recovery, AtomicsOfTheOtherNodeGoOn) {
   adder.join();
   EXPECT_EQ(read(0, 0), done + added);
   EXPECT_EQ(read(1, 0), done + added);
+}
+
+/// Their home does them, and is asked again for those that it has not answered before it died.
+TEST_P(Recovery, GuardedWritesOfTheOtherNodeAreDoneOnce) {
+  if (GetParam().die != std::vector<NodeId>{0}) return;
+  std::atomic<bool> stop{false};
+  std::array<std::uint64_t, 3> done{};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < done.size(); ++t) {
+    threads.emplace_back([&, t] {
+      const Word guard = words + std::int64_t(64 * (t / 2));  // two of them on one
+      for (std::uint64_t now = 0; !stop; now = cluster[1].read(guard).value()) {
+        const std::array<std::uint64_t, 2> tail{now + 1, ~now};
+        const auto told = cluster[1].write_if(guard, now, now + 1, guard.address() + 8, std::as_bytes(std::span(tail)));
+        if (told.value()) ++done[t];
+      }
+    });
+  }
+  for (std::uint64_t life = 0; life < 6; ++life) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    cluster.crash(0, life);
+    cluster.restart(0);
+  }
+  stop = true;
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(read(0, 0), done[0] + done[1]);
+  EXPECT_EQ(read(0, 1), done[2]);
+  cluster.on(0, [&](Node& node) {
+    EXPECT_EQ(node.read(words + 65).value(), done[2]);
+    EXPECT_EQ(node.read(words + 66).value(), ~(done[2] - 1));
+  });
+  EXPECT_GT(cluster[1].stats().sent_by_kind[std::size_t(wire::Kind::kWriteIf)], 0u);
 }
 
 /// In mode power a line goes back when the disk of its home has it; nobody there does anything that would look after
