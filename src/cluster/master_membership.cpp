@@ -87,6 +87,12 @@ void MasterMembership::leave() noexcept {
   while (!all_left_ && why_unanswered().ok()) changed_.wait(mutex_);
 }
 
+void MasterMembership::abandon() noexcept {
+  spdlog::critical("node {} ends itself: the others shall not wait for it", id_);
+  spdlog::default_logger()->flush();
+  std::abort();
+}
+
 bool MasterMembership::set_reachable(NodeId peer, bool reachable) {
   const base::MutexLock lock(mutex_);
   keeper_->set_reachable(peer, reachable);

@@ -62,6 +62,7 @@ class MasterMembership final : public Membership {
   Status publish(std::string_view name, GlobalAddress address) override;
   Result<GlobalAddress> lookup(std::string_view name, std::chrono::milliseconds timeout) override;
   void leave() noexcept override;
+  void abandon() noexcept override;
 
  private:
   struct Request {

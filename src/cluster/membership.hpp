@@ -102,6 +102,11 @@ class Membership {
   /// The address of this host that reaches the master.
   [[nodiscard]] virtual std::string local_address() const { return "127.0.0.1"; }
 
+  /// This process is of no more use to the cluster, which is to treat it as one that died. By one whose nodes are other
+  /// processes this one is ended, by a signal, so that whoever starts nodes again does it. Returns where there are
+  /// none.
+  virtual void abandon() noexcept {}
+
   virtual Status publish(std::string_view name, GlobalAddress address) = 0;
   virtual Result<GlobalAddress> lookup(std::string_view name, std::chrono::milliseconds timeout) = 0;
   /// Says that this node is done, and returns when every other node is done too, or dead for ever.

@@ -18,7 +18,8 @@ inline void begin_write(detail::Line& line) noexcept {
   std::atomic_thread_fence(std::memory_order_release);
 }
 inline void end_write(detail::Line& line) noexcept {
-  line.version.fetch_add(1, std::memory_order_release);
+  // Nobody else changes a version that is odd.
+  line.version.store(line.version.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 /// At the home: the bytes are an owner's from now on, and are back. REQUIRES: no thread writes the line, so that plain

@@ -46,8 +46,10 @@ class CheckpointWriter {
   [[nodiscard]] Status write_lines(std::uint64_t first, std::span<const LineMeta> lines);
   /// Small things, as a whole: those of the last commit are not kept. Names have up to 255 bytes.
   void set_blob(const std::string& name, std::span<const std::byte> bytes);
-  /// When it has returned Ok the checkpoint counts, and is durable if it is synced. kStorageFull, as by the others:
-  /// begin() again, later.
+  /// Behind the last set_blob: all that commit() would still need room for has it from then on. Or commit() does it.
+  [[nodiscard]] Status write_blobs();
+  /// When it has returned Ok the checkpoint counts, and is durable if it is synced.
+  /// kStorageFull, as by the others: begin() again, later.
   [[nodiscard]] Status commit();
 
   /// How many there have been; 0: none yet.
@@ -56,7 +58,6 @@ class CheckpointWriter {
  private:
   [[nodiscard]] Status written(Status status) noexcept;
   [[nodiscard]] Status sync(storage::File& file);
-  [[nodiscard]] Status write_blobs(CheckpointHeader& header);
 
   const CheckpointShape shape_;
   std::unique_ptr<storage::File> header_;
@@ -66,6 +67,7 @@ class CheckpointWriter {
   std::uint64_t generation_ = 0;
   Sequence redo_from_ = 0;
   bool begun_ = false;
+  CheckpointHeader next_;  // as far as write_blobs() knows it
   Blobs blobs_;
   Status failed_;
 };

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/check.hpp"
@@ -65,6 +66,7 @@ Status CheckpointWriter::begin(Sequence redo_from) {
   redo_from_ = redo_from;
   begun_ = true;
   blobs_.clear();
+  next_ = {};
   return {};
 }
 
@@ -96,30 +98,37 @@ void CheckpointWriter::set_blob(const std::string& name, std::span<const std::by
   blobs_[name].assign(bytes.begin(), bytes.end());
 }
 
-Status CheckpointWriter::write_blobs(CheckpointHeader& header) {
-  const std::vector<std::byte> bytes = encode_blobs(blobs_);
-  header.blob_bytes = bytes.size();
-  header.blob_crc = crc32c(0, bytes);
-  storage::File& file = *blob_files_[header.generation % 2];
-  if (!bytes.empty()) {
-    if (const Status status = written(file.write(0, bytes)); !status.ok()) return status;
+Status CheckpointWriter::write_blobs() {
+  ATOLL_CHECK(begun_);
+  if (!failed_.ok()) return failed_;
+  if (generation_ == 0) {  // both places, so that no header is written into a hole later
+    const std::vector<std::byte> none(2 * kCheckpointSlotBytes);
+    if (const Status status = written(header_->write(0, none)); !status.ok()) return status;
   }
-  return sync(file);
+  const std::vector<std::byte> bytes = encode_blobs(blobs_);
+  next_ = {};
+  next_.line_bytes = shape_.line_bytes;
+  next_.memory_bytes = shape_.memory_bytes;
+  next_.node = shape_.node;
+  next_.generation = generation_ + 1;
+  next_.redo_from = redo_from_;
+  next_.blob_bytes = bytes.size();
+  next_.blob_crc = crc32c(0, bytes);
+  storage::File& file = *blob_files_[next_.generation % 2];
+  return bytes.empty() ? Status() : written(file.write(0, bytes));
 }
 
 Status CheckpointWriter::commit() {
   ATOLL_CHECK(begun_);
   if (!failed_.ok()) return failed_;
+  if (next_.generation == 0) {
+    if (const Status status = write_blobs(); !status.ok()) return status;
+  }
   begun_ = false;
-  CheckpointHeader header;
-  header.line_bytes = shape_.line_bytes;
-  header.memory_bytes = shape_.memory_bytes;
-  header.node = shape_.node;
-  header.generation = generation_ + 1;
-  header.redo_from = redo_from_;
-  if (const Status status = sync(*memory_); !status.ok()) return status;
-  if (const Status status = sync(*lines_); !status.ok()) return status;
-  if (const Status status = write_blobs(header); !status.ok()) return status;
+  CheckpointHeader header = std::exchange(next_, {});
+  for (storage::File* const file : {memory_.get(), lines_.get(), blob_files_[header.generation % 2].get()}) {
+    if (const Status status = sync(*file); !status.ok()) return status;
+  }
   header.crc = crc_of(header);
   // Only now: a header that is there speaks of what is there.
   const std::uint64_t at = header.generation % 2 * kCheckpointSlotBytes;

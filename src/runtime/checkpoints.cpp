@@ -32,10 +32,13 @@ void Runtime::checkpoint_forever() {
     const std::uint32_t bell = checkpoint_bell_.load(std::memory_order_acquire);
     if (journal_->wants_checkpoint() && !is_over()) {
       const Status status = make_checkpoint();
+      if (!status.ok() && status.code() != Errc::kStorageFull) return lose_log(status);
       if (!status.ok() && !checkpoint_failed_) spdlog::error("no checkpoint could be made: {}", status.to_string());
       checkpoint_failed_ = !status.ok();
       notify_all();
       if (status.ok()) continue;
+      host_.sleep_for(std::chrono::microseconds(kCheckEvery_us));  // who waits for room rings again and again
+      continue;
     }
     host_.wait(checkpoint_bell_, bell, kCheckEvery_us, base::FutexScope::kProcess);
   }
@@ -50,6 +53,8 @@ void Runtime::wait_for_stores() {
 Status Runtime::make_checkpoint() {
   const Clock::time_point began = host_.now();
   log::CheckpointWriter& checkpoint = journal_->checkpoint();
+  if (!journal_->can_checkpoint())
+    return {Errc::kStorageFull, "there is no room in the log for what a checkpoint needs"};
   log::Sequence from = 0;
   std::vector<std::byte> allocator, regions, names, peers, answered;
   {
@@ -66,13 +71,17 @@ Status Runtime::make_checkpoint() {
   const std::vector<std::uint32_t> pages = journal_->take_dirty_pages();
   wait_for_stores();
   Status status = checkpoint.begin(from);
+  if (status.ok()) {
+    checkpoint.set_blob(Journal::kAllocatorBlob, allocator);
+    checkpoint.set_blob(Journal::kRegionsBlob, regions);
+    checkpoint.set_blob(Journal::kNamesBlob, names);
+    checkpoint.set_blob(Journal::kPeersBlob, peers);
+    checkpoint.set_blob(Journal::kAnsweredBlob, answered);
+    status = checkpoint.write_blobs();
+  }
   if (status.ok()) status = write_pages(pages);
+  // Last, when the disk has room for all of the checkpoint: the log's own is spent by it.
   if (status.ok()) status = log_owned_again();
-  checkpoint.set_blob(Journal::kAllocatorBlob, allocator);
-  checkpoint.set_blob(Journal::kRegionsBlob, regions);
-  checkpoint.set_blob(Journal::kNamesBlob, names);
-  checkpoint.set_blob(Journal::kPeersBlob, peers);
-  checkpoint.set_blob(Journal::kAnsweredBlob, answered);
   if (status.ok()) status = checkpoint.commit();
   if (!status.ok()) {
     for (const std::uint32_t page : pages) {

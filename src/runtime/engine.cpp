@@ -358,6 +358,7 @@ std::uint32_t Runtime::progress() {
     if (durable_moved_.exchange(false, std::memory_order_acq_rel)) go_on_settled();
     if (!journal_->has_reserve()) {  // what is worked on must be logged: it waits for a checkpoint
       wake_checkpointer();
+      tell_alive();
       flush();
       return 0;
     }

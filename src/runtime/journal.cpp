@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "atoll/detail/line.hpp"
 #include "base/check.hpp"
@@ -124,7 +125,7 @@ Journal::Journal(const Options& options, base::Host& host, std::unique_ptr<stora
 
 /// What the last checkpoint has logged of the cache, what the next one will, and room to work in between.
 std::uint64_t Journal::least_log_bytes(const Options& options, std::uint32_t slots) {
-  return 2 * images_bytes_of(options, slots) + 3 * batch_bytes_of(options, largest_line_of(options, slots));
+  return 2 * images_bytes_of(options, slots) + 4 * batch_bytes_of(options, largest_line_of(options, slots));
 }
 
 // ---- what was before ----
@@ -321,8 +322,9 @@ void Journal::replay(const log::Record& record, Legacy& legacy, std::span<std::b
   }
 }
 
-void Journal::begin(std::uint32_t epoch, const Legacy& legacy, OnDurable on_durable) {
+void Journal::begin(std::uint32_t epoch, const Legacy& legacy, OnDurable on_durable, OnLost on_lost) {
   epoch_ = epoch;
+  on_lost_ = std::move(on_lost);
   log::LogConfig config;
   config.mode = mode_;
   config.bytes = log_bytes_;
@@ -331,14 +333,14 @@ void Journal::begin(std::uint32_t epoch, const Legacy& legacy, OnDurable on_dura
   config.max_payload = largest_line_;
   config.block_bytes = std::uint32_t(
       std::clamp<std::uint64_t>(std::bit_floor(log_bytes_ / 64), (kImagesInBlock + 1) * largest_line_, kLargestBlock));
-  config.reserve_bytes = images_bytes_ + batch_bytes_;
+  config.reserve_bytes = images_bytes_ + 2 * batch_bytes_;
   log_ = log::Log::open(*disk_, config);
   engine_ = std::make_unique<Writer>(*log_);
   const log::CheckpointShape shape{memory_bytes_, line_bytes_, self_, mode_ == LogMode::kPower};
   checkpoint_ = std::make_unique<log::CheckpointWriter>(*disk_, shape);
   if (mode_ == LogMode::kPower) {
     commit_ = std::make_unique<log::GroupCommit>(
-        *log_, host_, [on_durable = std::move(on_durable)](Sequence, Status) { on_durable(); });
+        *log_, host_, [on_durable = std::move(on_durable)](Sequence, const Status& status) { on_durable(status); });
   }
   now_.names = legacy.names;
 }
@@ -371,7 +373,7 @@ Result<Sequence> Journal::note_write_by(Writer& writer, const Place& place, Glob
     }
   }
   const auto sequence = append({RecordType::kWrite, 0, self_, epoch_, at.bits(), tenure}, bytes);
-  if (sequence.ok()) last_of(place.line, place.slot).store(*sequence, std::memory_order_relaxed);
+  if (sequence.ok() && is_power()) last_of(place.line, place.slot).store(*sequence, std::memory_order_relaxed);
   return sequence;
 }
 template Result<Sequence> Journal::note_write_by<false>(Writer&, const Place&, GlobalAddress,
@@ -397,16 +399,23 @@ Errc Journal::note_write_for(const Caller& caller, const Place& place, GlobalAdd
 
 // ---- the engine's records ----
 
-/// There is room: the engine looks before each batch (has_reserve). A disk that has failed says so itself (health).
+/// There is room: the engine looks before each batch (has_reserve). When the disk has failed, what the record would
+/// have said must not be heard of by anybody: it is never durable, and the node says no more.
 Sequence Journal::append(const log::RecordHead& head, std::span<const std::byte> payload) {
   const auto sequence = log_->append_reserved(*engine_, head, payload);
   ATOLL_CHECK(sequence.ok() || sequence.status().code() != Errc::kStorageFull);
-  return sequence.ok() ? *sequence : 0;
+  if (sequence.ok()) return *sequence;
+  if (!std::exchange(is_lost_, true)) on_lost_();
+  return kNever;
 }
 
 void Journal::note_grant(GlobalAddress line, std::uint64_t tenure, NodeId owner) {
   mark_dirty(line.offset(), 1);
-  append({owner == kNoNode ? RecordType::kUndo : RecordType::kGrant, 0, owner, epoch_, line.bits(), tenure}, {});
+  const bool undo = owner == kNoNode;
+  const Sequence sequence =
+      append({undo ? RecordType::kUndo : RecordType::kGrant, 0, owner, epoch_, line.bits(), tenure}, {});
+  // Who is shown the line now would speak of it to a home that does not know that it has it back.
+  if (undo) last_of(line, 0).store(sequence, std::memory_order_relaxed);
 }
 
 void Journal::note_taken(const Place& place, std::uint64_t tenure) {
@@ -475,7 +484,7 @@ void Journal::note_peer(NodeId node, const Legacy::Peer& peer) {
 // ---- checkpoints ----
 
 bool Journal::wants_checkpoint() const noexcept {
-  const std::uint64_t room = log_bytes_ - 2 * images_bytes_ - batch_bytes_;
+  const std::uint64_t room = log_bytes_ - 2 * images_bytes_ - 2 * batch_bytes_;
   return log_->used_bytes() > images_bytes_ + room / 2;
 }
 

@@ -100,8 +100,10 @@ struct Legacy {
 class Journal {
  public:
   using Writer = log::Log::Writer;
-  /// The group commit has made something durable. Called from its own thread.
-  using OnDurable = std::function<void()>;
+  /// The group commit has made something durable, or never will again. Called from its own thread.
+  using OnDurable = std::function<void(const Status& status)>;
+  /// A record of the engine's could not be appended, because the disk has failed. Called under the engine lock.
+  using OnLost = std::function<void()>;
 
   /// Throws Error: `options.log_bytes` are too few for the cache.
   Journal(const Options& options, base::Host& host, std::unique_ptr<storage::Disk> disk, NodeId self,
@@ -116,7 +118,7 @@ class Journal {
   /// Reads what the process before left into `memory` and `allocator`. Throws Error.
   [[nodiscard]] Legacy recover(std::span<std::byte> memory, const PrepareMemory& prepare, memory::Allocator& allocator);
   /// From here on it is written. `legacy` goes into the new log and a checkpoint before the old ones are let go.
-  void begin(std::uint32_t epoch, const Legacy& legacy, OnDurable on_durable);
+  void begin(std::uint32_t epoch, const Legacy& legacy, OnDurable on_durable, OnLost on_lost);
   /// No OnDurable any more when it returns. REQUIRES: nobody waits for the log.
   void end() noexcept { commit_.reset(); }
 
@@ -138,14 +140,19 @@ class Journal {
   [[nodiscard]] Errc note_write_for(const Caller& caller, const Place& place, GlobalAddress at,
                                     std::span<const std::byte> bytes);
   [[nodiscard]] bool has_room() const noexcept { return log_->has_room(); }
-  /// Is there as much left of what is kept for the engine as one batch of messages can need?
-  [[nodiscard]] bool has_reserve() const noexcept { return log_->reserved_left() >= batch_bytes_; }
-  [[nodiscard]] bool is_durable(log::Sequence sequence) const noexcept { return log_->is_durable(sequence); }
+  /// Is there as much left of what is kept for the engine as one batch of messages can need, and the next checkpoint?
+  [[nodiscard]] bool has_reserve() const noexcept { return log_->reserved_left() >= images_bytes_ + batch_bytes_; }
+  [[nodiscard]] bool can_checkpoint() const noexcept { return log_->reserved_left() >= images_bytes_; }
+  /// In mode process all that was appended is: who asks need not look at a word that all threads write.
+  [[nodiscard]] bool is_durable(log::Sequence sequence) const noexcept {
+    return is_power() ? log_->is_durable(sequence) : sequence != kNever;
+  }
   void ask_for_sync() noexcept {
     if (commit_ != nullptr) commit_->request();
   }
   [[nodiscard]] bool is_power() const noexcept { return mode_ == LogMode::kPower; }
-  [[nodiscard]] log::Sequence last() const noexcept { return log_->last(); }
+  /// kNever once a record of the engine's could not be appended.
+  [[nodiscard]] log::Sequence last() const noexcept { return is_lost_ ? kNever : log_->last(); }
   /// Not ok: the disk has failed, and nothing can be promised any more.
   [[nodiscard]] Status health() const { return log_->health(); }
 
@@ -203,6 +210,7 @@ class Journal {
   /// In mode power, all that was appended is durable when it returns.
   [[nodiscard]] Status sync();
 
+  static constexpr log::Sequence kNever = ~log::Sequence{0};
   static constexpr std::uint32_t kPageBytes = 4096;
   static constexpr const char* kAllocatorBlob = "allocator";
   static constexpr const char* kRegionsBlob = "regions";
@@ -234,13 +242,15 @@ class Journal {
   const std::uint64_t log_bytes_;
   const std::uint32_t largest_line_;  // that this node can have, or more
   const std::uint64_t batch_bytes_;   // that the engine logs for one batch of messages, at most
-  const std::uint64_t images_bytes_;  // that a checkpoint logs anew of other nodes' lines, at most
+  const std::uint64_t images_bytes_;  // that a checkpoint logs anew of other nodes' lines, at most; kept for it
   base::Host& host_;
   std::unique_ptr<storage::Disk> disk_;
   std::unique_ptr<log::Log> log_;
   std::unique_ptr<log::CheckpointWriter> checkpoint_;
   std::unique_ptr<Writer> engine_;            // of who holds the engine lock
   std::unique_ptr<log::GroupCommit> commit_;  // in mode power
+  OnLost on_lost_;
+  bool is_lost_ = false;  // under the engine lock
   std::uint32_t epoch_ = 0;
   log::Sequence highest_ = 0;  // that a process before has used
   mutable std::vector<SlotMark> slots_;

@@ -13,6 +13,10 @@ namespace atoll::runtime {
 
 using detail::Line;
 
+namespace {
+constexpr std::chrono::milliseconds kFullPause{10};
+}
+
 Place Runtime::place_of(const Line& line, GlobalAddress address) const noexcept {
   const std::uint64_t bytes = line_bytes_at(address);
   const GlobalAddress first(address.bits() & ~(bytes - 1));
@@ -128,9 +132,9 @@ Errc Runtime::write_if_noted(Line& line, GlobalAddress guard, GlobalAddress at, 
                              std::uint32_t bytes, bool* done, Note note) {
   const GlobalAddress first = std::min(guard, at);
   const auto size = std::uint64_t(std::max(guard + 8, at + std::int64_t(bytes)) - first);
-  // Up to 512 bytes apart in a line of the heap; in a larger one, more than a call may change is not in one piece.
-  if (size > kMaxCallBytes) return Errc::kInvalidArgument;
-  std::array<std::byte, kMaxCallBytes> copy;
+  std::array<std::byte, kMaxCallBytes> room;
+  std::vector<std::byte> more(size > room.size() ? size : 0);  // they are far apart in a large line
+  const std::span<std::byte> copy(more.empty() ? room.data() : more.data(), size);
   Errc code = Errc::kOk;
   coherence::begin_write(line);
   auto& word = *reinterpret_cast<std::uint64_t*>(line.byte_at(guard));
@@ -139,7 +143,7 @@ Errc Runtime::write_if_noted(Line& line, GlobalAddress guard, GlobalAddress at, 
     base::racy_copy(copy.data(), line.byte_at(first), size);
     std::memcpy(copy.data() + (guard - first), &write.desired, sizeof(write.desired));
     std::memcpy(copy.data() + (at - first), write.bytes.data(), bytes);
-    code = note(place_of(line, first), first, std::span<const std::byte>(copy.data(), size));
+    code = note(place_of(line, first), first, copy);
   }
   if (*done && code == Errc::kOk) {
     ATOLL_POINT();
@@ -175,7 +179,6 @@ std::uint64_t Runtime::write_if_for(const Caller& caller, GlobalAddress guard, G
                                    [&](const Place& place, GlobalAddress first, std::span<const std::byte> all) {
                                      return journal_->note_write_for(caller, place, first, all);
                                    });
-  if (code == Errc::kInvalidArgument) return wire::kWriteIfRefused;  // who asked finds out why when it has the line
   if (code != Errc::kOk) return wire::kWriteIfFailed;
   return done ? wire::kWriteIfDone : wire::kWriteIfNotDone;
 }
@@ -193,12 +196,13 @@ Result<bool> Runtime::write_if_locked(ThreadState& thread, Line& line, GlobalAdd
   const Status unlocked = unlock(guard, 8);
   static_cast<void>(give_back(guard, 8));
   if (!status.ok()) return status;
-  if (code != Errc::kOk) return Status(code, "the log cannot be written, or the guard is too far away", self_);
+  if (code != Errc::kOk) return Status(code, "the log cannot be written", self_);
   if (!unlocked.ok()) return unlocked;
   return done;
 }
 
-/// What a thread wrote through a pin: nobody has seen it yet, and before somebody does the log has it.
+/// What a thread wrote through a pin: nobody has seen it yet, and before somebody does the log has it. It cannot be
+/// taken back, so that a log that is full is waited for, however long it is; the line stays locked.
 Status Runtime::log_pinned(ThreadState& thread, GlobalAddress address, std::uint64_t bytes) {
   Line& line = *detail::find_line(lines_->table(), address.bits());
   while (true) {
@@ -211,7 +215,9 @@ Status Runtime::log_pinned(ThreadState& thread, GlobalAddress address, std::uint
       return {};
     }
     if (logged.status().code() != Errc::kStorageFull) return logged.status();
-    if (const Status status = wait_for_log(thread); !status.ok()) return status;
+    const Status status = wait_for_log(thread);
+    if (!status.ok() && status.code() != Errc::kStorageFull) return status;
+    if (!status.ok()) host_.sleep_for(kFullPause);
   }
 }
 

@@ -49,6 +49,19 @@ void Runtime::look_at_peer(NodeId peer) {
   spdlog::warn("node {} does not answer node {}", peer, self_);
 }
 
+/// A node that reads no messages, because there is no room in its log for what they would make of it, is alive: it says
+/// so unasked, and finds nobody silent.
+void Runtime::tell_alive() {
+  const std::int64_t lease = membership_->lease().count();
+  if (lease == 0) return;
+  for (Reach& reach : reach_) reach.unanswered_since = 0;
+  if (now_ns_ - told_alive_ns_ < std::min(lease / kLooksPerLease, kSlowestLook_ns)) return;
+  told_alive_ns_ = now_ns_;
+  for (NodeId peer = 0; peer < nodes_; ++peer) {
+    if (peer != self_ && !is_dead(peer)) handle_probe(peer);
+  }
+}
+
 void Runtime::be_reconciled(NodeId peer) noexcept {
   reach_[peer].complained = false;
   (void)membership_->set_reachable(peer, true);

@@ -46,11 +46,15 @@ Legacy Runtime::open_journal(std::unique_ptr<storage::Disk> disk) {
 void Runtime::begin_journal(const Legacy& legacy) {
   {
     base::MutexLock lock(mutex_);
-    journal_->begin(epochs_[self_], legacy, [this] {
-      durable_moved_.store(true, std::memory_order_release);
-      notify_all();
-      if (joined_.load(std::memory_order_acquire) == Joined::kYes) fabric_->wake_self();
-    });
+    journal_->begin(
+        epochs_[self_], legacy,
+        [this](const Status& status) {
+          if (!status.ok()) return lose_log(status);
+          durable_moved_.store(true, std::memory_order_release);
+          notify_all();
+          if (joined_.load(std::memory_order_acquire) == Joined::kYes) fabric_->wake_self();
+        },
+        [this]() ATOLL_NO_THREAD_SAFETY_ANALYSIS { fall_silent(); });
     // Not the epoch: a cluster that was started anew counts from 1 again, and others remember calls of this node.
     next_call_ = (journal_->log().generation() << 32) + 1;
     for (NodeId node = 0; node < nodes_; ++node) {
@@ -61,6 +65,28 @@ void Runtime::begin_journal(const Legacy& legacy) {
   if (!recovered_) return;
   make_checkpoint().or_throw();
   journal_->log().discard_old().or_throw();
+}
+
+/// A record that the engine needs is not in the log. What it is about to say of that is not sent; the thread that has
+/// found the disk failing does the rest (lose_log).
+void Runtime::fall_silent() {
+  over_.store(Over::kLogLost, std::memory_order_release);
+  for (NodeId node = 0; fabric_ != nullptr && node < nodes_; ++node) {
+    if (node != self_) fabric_->forget(node);
+  }
+}
+
+/// The disk of the log has failed. Nothing can be promised from here on, and what others have been told holds: for them
+/// it is as if this node had crashed.
+void Runtime::lose_log(const Status& why) {
+  if (log_lost_.exchange(true)) return;
+  spdlog::critical(
+      "node {}: its log cannot be written any more: {}. What was acknowledged is there when it is started "
+      "again with --recover on a disk that works",
+      self_, why.to_string());
+  end(Over::kLogLost);
+  base::MutexLock lock(mutex_);
+  if (!stopping_.load(std::memory_order_acquire)) membership_->abandon();
 }
 
 /// With whom this node has to do from the start. Those that are dead will come; where memory is recovered, all have to

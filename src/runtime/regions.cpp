@@ -50,7 +50,10 @@ Result<GlobalAddress> Runtime::allocate_region(std::uint64_t bytes) {
     const Entry entry(*this);
     const auto block = allocator_->allocate_aligned(whole, detail::kGrainBytes);
     if (!block.ok()) return block.status();
-    if (journal_ != nullptr) journal_->note_allocate(block->offset, whole, true, {});
+    if (journal_ != nullptr) {
+      journal_->note_allocate(block->offset, whole, true, {});
+      threads_.current().note_logged(journal_->last());
+    }
     counters_->allocations.add();
     counters_->memory_free_bytes.set(allocator_->free_bytes());
     first = GlobalAddress::make(self_, block->offset);
@@ -64,7 +67,9 @@ Result<GlobalAddress> Runtime::allocate_region(std::uint64_t bytes) {
 
 void Runtime::change_region(GlobalAddress first, std::uint64_t bytes, std::uint8_t larger) {
   lines_->set_larger(first, bytes, larger);
-  if (journal_ != nullptr) journal_->note_region(first, bytes, larger);
+  if (journal_ == nullptr) return;
+  journal_->note_region(first, bytes, larger);
+  threads_.current().note_logged(journal_->last());
 }
 
 /// Gives back what can be given back of a region right now. How many lines of it are still here, or waited for.

@@ -142,7 +142,10 @@ Runtime::~Runtime() {
 }
 
 void Runtime::stop_threads() {
-  stopping_.store(true, std::memory_order_release);
+  {
+    base::MutexLock lock(mutex_);
+    stopping_.store(true, std::memory_order_release);
+  }
   fabric_->wake_self();
   if (checkpointer_ != nullptr) wake_checkpointer();
   checkpointer_.reset();

@@ -125,7 +125,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   static constexpr std::uint32_t kBatch = 16;              // messages taken from the fabric before they are worked on
 
   // ---- standing.cpp: leases ----
-  enum class Over : std::uint8_t { kNot, kFenced, kMasterLost };
+  enum class Over : std::uint8_t { kNot, kFenced, kMasterLost, kLogLost };
   /// The engine lock for a thread of the program. It waits while the node is suspended; a node whose time is over gets
   /// in, and why_over() says so.
   class ATOLL_TSA(scoped_lockable) Entry {
@@ -179,6 +179,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   }
   void look_at_peers(std::int64_t& looked_ns) ATOLL_EXCLUDES(mutex_);
   void look_at_peer(NodeId peer) ATOLL_REQUIRES(mutex_);
+  void tell_alive() ATOLL_REQUIRES(mutex_);
   void be_reconciled(NodeId peer) noexcept ATOLL_REQUIRES(mutex_);
   void handle_probe(NodeId from) ATOLL_REQUIRES(mutex_);
 
@@ -282,6 +283,8 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   };
   [[nodiscard]] Legacy open_journal(std::unique_ptr<storage::Disk> disk);
   void begin_journal(const Legacy& legacy);
+  void fall_silent() ATOLL_REQUIRES(mutex_);
+  void lose_log(const Status& why);
   void begin_sessions(const std::vector<Brought>& brought);
   void restore(const Legacy& legacy) ATOLL_REQUIRES(mutex_);
   template <typename F>
@@ -478,6 +481,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   std::vector<LineRef> victims_ ATOLL_GUARDED_BY(mutex_);        // scratch of withdraw_for
   std::vector<GlobalAddress> written_ ATOLL_GUARDED_BY(mutex_);  // scratch of quiesce_all
   std::int64_t now_ns_ ATOLL_GUARDED_BY(mutex_) = 0;             // host_.coarse_ns() when the engine was entered
+  std::int64_t told_alive_ns_ ATOLL_GUARDED_BY(mutex_) = 0;      // when tell_alive did
   std::vector<Reach> reach_ ATOLL_GUARDED_BY(mutex_);            // per node
   std::vector<NodeId> to_clean_ ATOLL_GUARDED_BY(mutex_);        // dead, and their locks are not dropped yet
   std::vector<NodeId> to_report_ ATOLL_GUARDED_BY(mutex_);       // back, and not told yet what is here of theirs
@@ -532,6 +536,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   std::atomic<std::uint32_t> room_waiters_{0};  // threads that wait for other threads' writes to be done
   std::atomic<bool> stopping_{false};
   std::atomic<Over> over_{Over::kNot};
+  std::atomic<bool> log_lost_{false};
   std::vector<std::atomic<bool>> dead_;
   std::atomic<NodeId> first_dead_{kNoNode};
   std::atomic<Clock::rep> died_at_{0};

@@ -27,6 +27,7 @@ Status Runtime::why_over() const noexcept {
     case Over::kNot: return {};
     case Over::kFenced: return {Errc::kFenced, "this node was declared out, and the others went on without it", self_};
     case Over::kMasterLost: return {Errc::kClusterDown, "the master is gone"};
+    case Over::kLogLost: return {Errc::kStorage, "the log of this node cannot be written any more", self_};
   }
   return {};
 }
@@ -65,7 +66,7 @@ void Runtime::clean_up() {
 void Runtime::end(Over why) {
   {
     base::MutexLock lock(mutex_);
-    over_.store(why, std::memory_order_release);
+    if (over_.load(std::memory_order_relaxed) != Over::kLogLost) over_.store(why, std::memory_order_release);
     if (fabric_ != nullptr) be_silent();
   }
   notify_all();

@@ -115,7 +115,9 @@ void Runtime::handle_write_if(const wire::Message& message, NodeId from) {
     reply.argument = wire::kWriteIfDone;
   } else {
     const LineRef ref = lines_->ref(guard);
-    if (protocol_.may_write_for(ref)) {
+    // What lies between guard and bytes is logged with them; who asks gets the line where that is much.
+    const std::uint64_t apart = guard < at ? std::uint64_t(at - guard) : std::uint64_t(guard - at);
+    if (apart <= kMaxCallBytes && protocol_.may_write_for(ref)) {
       const auto write = std::bit_cast<wire::GuardedWrite>(message.slots);
       reply.argument = write_if_for(caller, guard, at, write, place.bytes);
     }

@@ -121,6 +121,8 @@ class ReturningHub {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, GlobalAddress, std::less<>> roots_;
+  std::atomic<std::int64_t> lease_ns_{0};
+  std::atomic<int> complaints_{0};         // of a node about another
 
  private:
   struct Seat {
@@ -162,6 +164,11 @@ class ReturningMembership final : public cluster::Membership {
   std::uint32_t epoch() const noexcept override { return 1; }
   bool is_recoverable() const noexcept override { return true; }
   const std::atomic<std::int64_t>& act_until() const noexcept override { return hub_->act_until(self_); }
+  std::chrono::nanoseconds lease() const noexcept override { return std::chrono::nanoseconds(hub_->lease_ns_); }
+  bool set_reachable(NodeId, bool reachable) override {
+    if (!reachable) ++hub_->complaints_;
+    return true;
+  }
   Status publish(std::string_view name, GlobalAddress address) override {
     const std::lock_guard lock(hub_->mutex_);
     const auto [at, added] = hub_->roots_.try_emplace(std::string(name), address);
@@ -212,6 +219,8 @@ class LoggedCluster {
   storage::FaultyDisk& disk(NodeId id = 0) { return *disks_[id]; }
   Options& options() { return options_; }
   ReturningHub& hub() { return *hub_; }
+  /// From the next crash_all() on; 0: none, and nobody complains of anybody.
+  void set_lease(std::chrono::nanoseconds lease) { lease_ns_ = lease.count(); }
 
   /// One process ends; in mode power its machine, and `seed` says what of its disk was lost. The others go on.
   void crash(NodeId id, std::uint64_t seed = 0) {
@@ -262,6 +271,7 @@ class LoggedCluster {
  private:
   void begin() {
     hub_ = std::make_shared<ReturningHub>(NodeId(nodes_.size()));
+    hub_->lease_ns_ = lease_ns_;
     in_parallel(all(), [&](NodeId id) { nodes_[id] = make(id); });
   }
   void end_disk(NodeId id, std::uint64_t seed) {
@@ -283,6 +293,7 @@ class LoggedCluster {
   }
 
   Options options_;
+  std::int64_t lease_ns_ = 0;
   std::vector<std::unique_ptr<storage::FaultyDisk>> disks_;
   std::shared_ptr<ReturningHub> hub_;
   std::vector<std::unique_ptr<Node>> nodes_;

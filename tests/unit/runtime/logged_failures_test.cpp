@@ -248,6 +248,199 @@ TEST(LogFailures, ASyncThatFailsIsToldToAllWhoWait) {
   }
 }
 
+/// The others have what it acknowledged, and wait for it as for one that crashed.
+TEST(LogFailures, ANodeWhoseDiskFailsIsAsGoodAsDead) {
+  LoggedCluster cluster(2, LogMode::kPower);
+  global_ptr<std::uint64_t> theirs, own;
+  cluster.on(0, [&](Node& node) {
+    theirs = node.allocate<std::uint64_t>(512).value();
+    own = theirs + 64;
+    node.write(own, 1).or_throw();
+    node.fence().or_throw();
+  });
+  cluster.on(1, [&](Node& node) {
+    node.write(theirs, 5).or_throw();
+    node.fence().or_throw();
+  });
+  cluster.disk(0).fail_next(Operation::kSync);
+  cluster.on(0, [&](Node& node) {
+    node.write(own, 2).or_throw();
+    EXPECT_EQ(node.fence().code(), Errc::kStorage);
+    // No line comes home any more, nor does any go out.
+    EXPECT_EQ(node.read(theirs).status().code(), Errc::kStorage);
+    EXPECT_EQ(node.fetch_add(own, 1).status().code(), Errc::kStorage);
+  });
+  std::uint64_t found = 0;
+  std::thread reader([&] { found = cluster[1].read(own).value(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  cluster.crash(0, 1);
+  cluster.restart(0);
+  reader.join();
+  EXPECT_TRUE(found == 1 || found == 2) << found;
+  cluster.crash_all(2);
+  cluster.on_all([&](Node& node) {
+    EXPECT_EQ(node.read(theirs).value(), 5u);
+    EXPECT_EQ(node.read(own).value(), found);
+  });
+}
+
+/// The grant that the home takes back, because its owner never heard of it, is of no node when the home dies next.
+TEST(LogFailures, WhoIsShownALineThatCameBackUnwrittenIsKnown) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    LoggedCluster cluster(3, LogMode::kPower);
+    global_ptr<std::uint64_t> word, other;
+    cluster.on(0, [&](Node& node) {
+      word = node.allocate<std::uint64_t>(512).value();
+      other = node.allocate<std::uint64_t>(512).value();
+      node.write(word, 7).or_throw();
+      node.fence().or_throw();
+    });
+    cluster.on(2, [&](Node& node) { node.write_lock(word.address(), 8).or_throw(); });  // and writes nothing
+    cluster.on(0, [&](Node& node) {
+      node.write(other, 1).or_throw();
+      node.fence().or_throw();
+    });
+    cluster.crash(2, seed);
+    cluster.restart(2);
+    cluster.on(1, [&](Node& node) { EXPECT_EQ(node.read(word).value(), 7u); });
+    cluster.crash(0, seed);
+    cluster.restart(0);
+    cluster.on_all([&](Node& node) { EXPECT_EQ(node.read(word).value(), 7u) << seed; });
+  }
+}
+
+TEST(LogFailures, ACheckpointThatCannotBeWrittenEndsTheNode) {
+  LoggedCluster cluster(1);
+  GlobalAddress at;
+  std::uint64_t rounds = 0, written = 0;
+  cluster.on(0, [&](Node& node) {
+    at = node.allocate(1 << 20).value();
+    std::vector<std::byte> from(100'000, std::byte{1});
+    node.write(at, from).or_throw();
+    cluster.disk().fail_next(Operation::kWrite);
+    EXPECT_EQ(write_until_refused(node, at, 100'000, rounds).code(), Errc::kStorage);
+    EXPECT_EQ(node.read<std::uint64_t>(at).status().code(), Errc::kStorage);
+  });
+  cluster.crash_all();
+  cluster.on(0, [&](Node& node) {
+    std::vector<std::byte> found(100'000);
+    node.read(at, found).or_throw();
+    written = std::uint64_t(found[0]);
+    EXPECT_GE(written + 1, (rounds - 1) % 256);
+  });
+}
+
+/// Pages fit, but not what a checkpoint has beside them: however often it is tried, what the log keeps for it stays.
+TEST(LogFailures, ACheckpointWhoseNamesDoNotFitIsMadeLater) {
+  LoggedCluster cluster(2);
+  GlobalAddress own, theirs;
+  cluster.on(0, [&](Node& node) { theirs = node.allocate(60 * 512).value(); });
+  const std::vector<std::byte> from(100'000, std::byte{1});
+  cluster.on(1, [&](Node& node) {
+    own = node.allocate(1 << 20).value();
+    while (node.stats().checkpoints < 4) node.write(own, from).or_throw();
+    node.write(theirs, std::vector<std::byte>(40 * 512, std::byte{2})).or_throw();
+    node.fence().or_throw();
+  });
+  std::uint64_t used = 0;
+  for (const std::string& name : cluster.disk(1).list().value()) {
+    used += cluster.disk(1).open(name, storage::OpenMode::kRead)->size().value();
+  }
+  cluster.disk(1).set_capacity(used);
+  cluster.on(1, [&](Node& node) {
+    for (int i = 0; i < 200; ++i) (void)node.publish("a name that makes the names longer " + std::to_string(i), own);
+    int refused = 0;
+    for (int i = 0; i < 2000 && refused < 20; ++i) {
+      const Status status = node.write(own, from);
+      if (status.ok()) continue;
+      EXPECT_EQ(status.code(), Errc::kStorageFull);
+      ++refused;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    EXPECT_EQ(refused, 20);
+    cluster.disk(1).set_capacity(UINT64_MAX);
+    while (node.write(own, from).code() == Errc::kStorageFull)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  });
+  cluster.crash_all();
+  cluster.on(1, [&](Node& node) {
+    std::vector<std::byte> found(40 * 512);
+    node.read(theirs, found).or_throw();
+    EXPECT_EQ(found, std::vector<std::byte>(40 * 512, std::byte{2}));
+  });
+}
+
+/// What stands in a pinned line cannot be taken back: nobody gets it before the log has room.
+TEST(LogFailures, APinWaitsForRoomInTheLog) {
+  LoggedCluster cluster(1);
+  GlobalAddress at, pinned;
+  cluster.on(0, [&](Node& node) {
+    at = node.allocate(1 << 20).value();
+    pinned = node.allocate(512).value();
+  });
+  cluster.options().recovery_wait = std::chrono::milliseconds(50);
+  cluster.disk().set_capacity(cluster.options().log_bytes);
+  std::atomic<bool> has_pin{false}, is_over{false};
+  std::thread holder([&] {
+    Node& node = cluster[0];
+    std::byte* const bytes = node.pin(pinned, 8, LockMode::kWrite).value();
+    has_pin = true;
+    while (!is_over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    bytes[0] = std::byte{42};
+    EXPECT_TRUE(node.unlock(pinned, 8).ok());
+  });
+  while (!has_pin) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  cluster.on(0, [&](Node& node) {
+    std::uint64_t rounds = 0;
+    EXPECT_EQ(write_until_refused(node, at, 100'000, rounds).code(), Errc::kStorageFull);
+    while (node.fetch_add(global_ptr<std::uint64_t>(at), 1).ok()) {
+    }
+  });
+  is_over = true;
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  cluster.on(0, [&](Node& node) { EXPECT_EQ(node.try_write_lock(pinned, 8).code(), Errc::kRefused); });
+  cluster.disk().set_capacity(UINT64_MAX);
+  holder.join();
+  cluster.crash_all();
+  cluster.on(0, [&](Node& node) { EXPECT_EQ(node.read<std::uint8_t>(pinned).value(), 42); });
+}
+
+/// A node that reads no messages because its log is full complains of nobody, and nobody complains of it.
+TEST(LogFailures, AFullLogIsNoSilence) {
+  LoggedCluster cluster(2);
+  GlobalAddress at, lines;
+  cluster.on(1, [&](Node& node) {
+    at = node.allocate(1 << 20).value();
+    lines = node.allocate(512 * 512).value();
+  });
+  cluster.set_lease(std::chrono::milliseconds(200));
+  cluster.crash_all();
+  cluster.disk(1).set_capacity(cluster.options().log_bytes);
+  cluster.on(1, [&](Node& node) {
+    std::uint64_t rounds = 0;
+    EXPECT_EQ(write_until_refused(node, at, 100'000, rounds).code(), Errc::kStorageFull);
+  });
+  std::atomic<std::uint64_t> written{0};
+  std::thread writer([&] {  // each line that it takes, and gives back, is in the log of node 1, until that has no room
+    for (int i = 0; i < 40'000; ++i) {
+      const Status status = cluster[0].write(lines + std::int64_t(512 * (i % 512)), std::uint64_t(i));
+      if (!status.ok() || !cluster[0].fence().ok()) return;
+      ++written;
+    }
+  });
+  std::uint64_t before = 0;
+  do {
+    before = written;
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  } while (written != before);
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  EXPECT_EQ(cluster.hub().complaints_, 0);
+  EXPECT_LT(written, 40'000u);
+  cluster.disk(1).set_capacity(UINT64_MAX);
+  writer.join();
+  EXPECT_EQ(written, 40'000u);
+}
+
 TEST(LogDirectory, IsUsedByOneNodeAtATimeAndLeftBehind) {
   const std::filesystem::path directory =
       std::filesystem::path(testing::TempDir()) / ("atoll-logged-" + std::to_string(::getpid()));
