@@ -125,7 +125,7 @@ Journal::Journal(const Options& options, base::Host& host, std::unique_ptr<stora
 
 /// What the last checkpoint has logged of the cache, what the next one will, and room to work in between.
 std::uint64_t Journal::least_log_bytes(const Options& options, std::uint32_t slots) {
-  return 2 * images_bytes_of(options, slots) + 4 * batch_bytes_of(options, largest_line_of(options, slots));
+  return 2 * images_bytes_of(options, slots) + 3 * batch_bytes_of(options, largest_line_of(options, slots));
 }
 
 // ---- what was before ----
@@ -333,7 +333,7 @@ void Journal::begin(std::uint32_t epoch, const Legacy& legacy, OnDurable on_dura
   config.max_payload = largest_line_;
   config.block_bytes = std::uint32_t(
       std::clamp<std::uint64_t>(std::bit_floor(log_bytes_ / 64), (kImagesInBlock + 1) * largest_line_, kLargestBlock));
-  config.reserve_bytes = images_bytes_ + 2 * batch_bytes_;
+  config.reserve_bytes = images_bytes_ + batch_bytes_;
   log_ = log::Log::open(*disk_, config);
   engine_ = std::make_unique<Writer>(*log_);
   const log::CheckpointShape shape{memory_bytes_, line_bytes_, self_, mode_ == LogMode::kPower};
@@ -484,7 +484,7 @@ void Journal::note_peer(NodeId node, const Legacy::Peer& peer) {
 // ---- checkpoints ----
 
 bool Journal::wants_checkpoint() const noexcept {
-  const std::uint64_t room = log_bytes_ - 2 * images_bytes_ - 2 * batch_bytes_;
+  const std::uint64_t room = log_bytes_ - 2 * images_bytes_ - batch_bytes_;
   return log_->used_bytes() > images_bytes_ + room / 2;
 }
 
