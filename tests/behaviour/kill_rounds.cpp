@@ -34,9 +34,10 @@ Arguments parse(int argc, char** argv) {
       "Kills nodes of a cluster under load, round after round, and checks after each that nothing which was "
       "acknowledged is lost"};
   app.add_option("--rounds", given.rounds, "How often")->capture_default_str()->check(CLI::Range(1, 1'000'000));
-  app.add_option("--load", given.cluster.load, "bank: transfers between accounts; ycsb: workload A on a hash map")
+  app.add_option("--load", given.cluster.load,
+                 "bank: transfers between accounts; ycsb: workload A on a hash map; grow: a map that gets larger")
       ->capture_default_str()
-      ->check(CLI::IsMember({"bank", "ycsb"}));
+      ->check(CLI::IsMember({"bank", "ycsb", "grow"}));
   app.add_option("--log", given.cluster.log, "What nodes log for: process or power; off: no log, and nobody is killed")
       ->capture_default_str()
       ->check(CLI::IsMember({"process", "power", "off"}));
@@ -50,6 +51,7 @@ Arguments parse(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(1u, kMostThreads));
   app.add_option("--transport", given.cluster.transport, "Of the nodes")->capture_default_str();
+  app.add_option("--memory", given.cluster.memory, "Of each node")->capture_default_str();
   app.add_option("--log-size", given.cluster.log_bytes, "Of each node's log, from which on checkpoints are made")
       ->capture_default_str();
   app.add_option("--log-dir", given.cluster.log_directory, "For the logs (default: beside the journals)");
@@ -64,7 +66,7 @@ Arguments parse(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     std::exit(app.exit(error));
   }
-  if (given.fill) given.cluster.recovery_wait = 10s;  // writers shall not wait for long where nobody makes room
+  if (given.fill) given.cluster.recovery_wait = 5s;  // writers shall not wait for long where nobody makes room
   return given;
 }
 
@@ -99,7 +101,10 @@ class Ballast {
     if (file < 0) throw Error("cannot make " + path_);
     const std::vector<char> block(4096, 'x');
     constexpr std::uint64_t kMost = 1ull << 30;  // who fills a disk for a test makes a small one for it
-    for (; written_<kMost&& ::write(file, block.data(), block.size())> 0;) written_ += block.size();
+    while (written_ < kMost) {
+      if (::write(file, block.data(), block.size()) <= 0) break;
+      written_ += block.size();
+    }
     ::close(file);
     if (written_ >= kMost) throw Error("the disk is too large to be filled: give --log-dir on a small one");
   }

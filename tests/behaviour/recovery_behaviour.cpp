@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -47,6 +48,20 @@ INSTANTIATE_TEST_SUITE_P(Recovery, Killed,
                                          Setting{"YcsbPower", "--rounds 3 --load ycsb --log power"},
                                          Setting{"BankOverTcp", "--rounds 3 --load bank --transport tcp"}),
                          [](const auto& test) { return std::string(test.param.name); });
+
+// A tmpfs of a mount namespace of its own, which goes with it.
+TEST(Recovery, ADiskThatRunsFullLosesNothing) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount a small disk";
+  std::string small = testing::TempDir() + "atoll-small-XXXXXX";
+  ASSERT_NE(::mkdtemp(small.data()), nullptr);
+  const std::string filled =
+      rounds(fmt::format("--rounds 2 --load grow --fill --nodes 2 --memory 64M --log-dir {}/logs", small));
+  Command run(fmt::format("unshare --mount sh -c 'mount -t tmpfs -o size=128M small {} && exec {}'", small, filled));
+  EXPECT_EQ(run.wait(), 0) << run.output();
+  EXPECT_THAT(run.output(), HasSubstr("the disk was full (storage full"));
+  EXPECT_THAT(run.output(), HasSubstr(" 0 losses"));
+  std::filesystem::remove(small);
+}
 
 // Nobody is killed: what is found then is the test's own mistake.
 TEST(Recovery, LoadsAreExactByThemselves) {

@@ -41,6 +41,40 @@ class Judge {
     return verdict_;
   }
 
+  /// Each worker's puts, one after the other, and no more.
+  Verdict grow() {
+    const unsigned workers = what_.nodes * what_.threads;
+    std::vector<std::uint64_t> told(workers);
+    for (const Record& record : journal_) {
+      if (record.worker >= workers || record.number != told[record.worker] + 1) {
+        lose(fmt::format("worker {} was told of put {} out of turn", record.worker, record.number));
+        return verdict_;
+      }
+      ++told[record.worker];
+    }
+    for (unsigned node = 0; node < what_.nodes; ++node) {
+      const auto found = load_file<FoundValue>(dump_path(what_.directory, node));
+      std::size_t at = 0;
+      for (std::uint64_t worker = 0; worker < workers; ++worker) {
+        for (std::uint64_t number = 0; number <= told[worker]; ++number, ++at) {
+          const std::uint64_t key = worker << 32 | number;
+          if (at >= found.size()) {
+            lose(fmt::format("node {} has looked for {} keys and no more", node, found.size()));
+            return verdict_;
+          }
+          const bool is_there = found[at].bytes == sizeof(Value) && found[at].value.is_whole(key);
+          if (number == told[worker]) {
+            if (found[at].bytes != 0)
+              lose(fmt::format("node {} reads a key {} of worker {} that was not put", node, number, worker));
+          } else if (!is_there) {
+            lose(fmt::format("node {} does not find key {} of worker {}", node, number, worker));
+          }
+        }
+      }
+    }
+    return verdict_;
+  }
+
   Verdict ycsb() {
     std::map<std::uint64_t, std::uint64_t> last;
     for (const Record& record : journal_) {
@@ -133,7 +167,8 @@ class Judge {
 }  // namespace
 
 Verdict judge(const Judged& what) {
-  return what.load == "bank" ? Judge(what).bank() : Judge(what).ycsb();
+  if (what.load == "bank") return Judge(what).bank();
+  return what.load == "grow" ? Judge(what).grow() : Judge(what).ycsb();
 }
 
 }  // namespace atoll::test

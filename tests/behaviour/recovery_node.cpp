@@ -1,5 +1,5 @@
-// A node of a kill test: recovery_node DIRECTORY --load bank|ycsb. Its threads use shared memory and note outside of it
-// what they were told to have happened, until they are killed; as the next process of the node they find out what
+// A node of a kill test: recovery_node DIRECTORY --load bank|ycsb|grow. Its threads use shared memory and note outside
+// of it what they were told to have happened, until they are killed; as the next process of the node they find out what
 // became of what was cut, and go on. Started and judged by kill_rounds.
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "behaviour/recovery_bank.hpp"
+#include "behaviour/recovery_grow.hpp"
 #include "behaviour/recovery_ycsb.hpp"
 
 namespace atoll::test {
@@ -25,7 +26,7 @@ Arguments parse(int argc, char** argv) {
   Arguments given;
   CLI::App app{"A node that is killed and comes back"};
   app.add_option("directory", given.directory, "Of the board and the journals; it must be there")->required();
-  app.add_option("--load", given.load, "What it does: bank or ycsb")->check(CLI::IsMember({"bank", "ycsb"}));
+  app.add_option("--load", given.load, "What it does")->check(CLI::IsMember({"bank", "ycsb", "grow"}));
   app.add_option("--threads", given.size.threads, "Of each node")->check(CLI::Range(1u, kMostThreads));
   app.add_option("--lines", given.size.lines, "Lines of accounts on each node")->check(CLI::Range(2, 4096));
   app.add_option("--keys", given.size.keys, "Of the map")->check(CLI::Range(64, 10'000'000));
@@ -88,6 +89,8 @@ int run(const Arguments& given) {
   std::unique_ptr<Load> load;
   if (given.load == "bank") {
     load = std::make_unique<Bank>(node, journal, given.directory, given.size);
+  } else if (given.load == "grow") {
+    load = std::make_unique<Grow>(node, journal, given.directory, given.size);
   } else {
     load = std::make_unique<Ycsb>(node, journal, given.directory, given.size);
   }

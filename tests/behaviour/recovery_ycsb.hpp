@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/random.hpp"
-#include "behaviour/recovery_worker.hpp"
+#include "behaviour/recovery_values.hpp"
 
 namespace atoll::test {
 
@@ -15,17 +15,12 @@ class Ycsb final : public Load {
   using Load::Load;
 
   void begin() override {
-    if (!node_.recovered() && node_.id() == 0) {
-      map_ = std::make_unique<HashMap>(node_);
-      node_.publish("map", map_->address()).or_throw();
-    } else {
-      map_ = std::make_unique<HashMap>(node_, await("map"));
-    }
+    map_ = std::make_unique<ValueMap>(node_, [this](const std::string& name) { return await(name); });
     counters_.resize(size_.keys);
     for (unsigned thread = 0; thread < size_.threads; ++thread) {
       const unsigned worker = worker_of(thread);
       for (std::uint64_t key = worker; key < size_.keys && !node_.recovered(); key += workers()) {
-        put(Value::make(key, worker, 0));
+        map_->put(Value::make(key, worker, 0));
       }
       if (node_.recovered()) find_out(worker);
     }
@@ -41,7 +36,7 @@ class Ycsb final : public Load {
 
   void dump(const std::string& path) override {
     std::vector<FoundValue> all;
-    for (std::uint64_t key = 0; key < size_.keys; ++key) all.push_back(find(key));
+    for (std::uint64_t key = 0; key < size_.keys; ++key) all.push_back(map_->find(key));
     save_file(path, all);
   }
 
@@ -79,7 +74,7 @@ class Ycsb final : public Load {
     }
     /// What was seen once has happened: it never goes back.
     void read(std::uint64_t key) {
-      const FoundValue found = load_.find(key);
+      const FoundValue found = load_.map_->find(key);
       if (found.bytes != sizeof(Value) || !found.value.is_whole(key)) {
         load_.complain("key " + std::to_string(key) + " is missing or damaged");
       } else if (found.value.counter < seen_[key]) {
@@ -97,23 +92,9 @@ class Ycsb final : public Load {
     std::vector<std::uint64_t> seen_;  // of each key
   };
 
-  static std::string name_of(std::uint64_t key) { return "user" + std::to_string(key); }
-
-  void put(const Value& value) {
-    map_->put(name_of(value.key), {reinterpret_cast<const char*>(&value), sizeof(value)}).status().or_throw();
-  }
-  [[nodiscard]] FoundValue find(std::uint64_t key) {
-    std::string stored;
-    const bool there = map_->get(name_of(key), stored).value();
-    FoundValue found;
-    found.bytes = there ? stored.size() : 0;
-    std::copy_n(stored.data(), there ? std::min(stored.size(), sizeof(Value)) : 0,
-                reinterpret_cast<char*>(&found.value));
-    return found;
-  }
   void update(std::uint64_t key, unsigned worker) {
     const std::uint64_t counter = counters_[key] + 1;
-    put(Value::make(key, worker, counter));
+    map_->put(Value::make(key, worker, counter));
     counters_[key] = counter;
     journal_.append(record_of(key, worker, counter));
   }
@@ -131,7 +112,7 @@ class Ycsb final : public Load {
     for (const Record& record : journal_of(worker)) counters_[record.from] = record.number;
     unsigned more = 0;
     for (std::uint64_t key = worker; key < size_.keys; key += workers()) {
-      const FoundValue found = find(key);
+      const FoundValue found = map_->find(key);
       const std::uint64_t told = counters_[key];
       if (found.bytes == sizeof(Value) && found.value.is_whole(key) && found.value.counter == told) continue;
       if (found.bytes != sizeof(Value) || !found.value.is_whole(key) || found.value.counter != told + 1 || ++more > 1) {
@@ -144,7 +125,7 @@ class Ycsb final : public Load {
     }
   }
 
-  std::unique_ptr<HashMap> map_;
+  std::unique_ptr<ValueMap> map_;
   std::vector<std::uint64_t> counters_;  // of each key of this node's workers: its last put
 };
 

@@ -122,7 +122,7 @@ class ReturningHub {
   std::condition_variable changed_;
   std::map<std::string, GlobalAddress, std::less<>> roots_;
   std::atomic<std::int64_t> lease_ns_{0};
-  std::atomic<int> complaints_{0};         // of a node about another
+  std::atomic<int> complaints_{0};  // of a node about another
 
  private:
   struct Seat {
