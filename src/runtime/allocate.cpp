@@ -245,7 +245,18 @@ void Runtime::send_frees(NodeId to) {
   wire::Message message = std::exchange(frees_[to], {});
   message.kind = Kind::kFree;
   message.line = kNoAnswer;
-  if (!is_dead(to)) call_home(to, message);  // or they are lost, and the memory with them
+  if (sessions_[to].open) {
+    if (!is_dead(to)) call_home(to, message);  // or they are lost, and the memory with them
+  } else {
+    kept_frees_[to].push_back(message);  // it will be back
+  }
+}
+
+/// A peer serves again: what was to be freed meanwhile.
+void Runtime::send_kept_frees(NodeId to) {
+  const auto kept = kept_frees_.extract(to);
+  if (kept.empty()) return;
+  for (const wire::Message& message : kept.mapped()) call_home(to, message);
 }
 
 // ---- the barrier: everyone tells node 0, node 0 tells everyone ----

@@ -267,6 +267,7 @@ void Runtime::open_to(NodeId peer) {
   session.open = true;
   transport_->show_view(peer);
   for_each_copy_of(peer, [&](const LineRef& ref) ATOLL_REQUIRES(mutex_) { protocol_.home_open(ref); });
+  send_kept_frees(peer);
   for (const auto& [number, call] : calls_) {
     if (call->node == peer && !call->done.load(std::memory_order_relaxed)) send_call(number, *call);
   }

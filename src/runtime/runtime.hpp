@@ -443,6 +443,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   void send_call(std::uint64_t number, const Call& call) ATOLL_REQUIRES(mutex_);
   void handle_frees(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
   void send_frees(NodeId to) ATOLL_REQUIRES(mutex_);
+  void send_kept_frees(NodeId to) ATOLL_REQUIRES(mutex_);
   void handle_call(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
   void handle_reply(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
   void answer_call(NodeId to, const wire::Message& reply) ATOLL_REQUIRES(mutex_);
@@ -511,9 +512,10 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   std::map<Caller, std::uint64_t> answered_ ATOLL_GUARDED_BY(mutex_);  // calls that the process before did, see Legacy
   std::uint32_t given_back_ ATOLL_GUARDED_BY(mutex_) = 0;
   std::vector<wire::Message> frees_ ATOLL_GUARDED_BY(mutex_);  // of each node: blocks that it is not told of yet
-  coherence::ElementLocks element_locks_ ATOLL_GUARDED_BY(mutex_){*this};            // of this node's elements
-  std::map<std::uint64_t, ElementCall*> element_calls_ ATOLL_GUARDED_BY(mutex_);     // by ticket
-  std::map<std::uint64_t, LockedElement> locked_elements_ ATOLL_GUARDED_BY(mutex_);  // by ticket
+  std::map<NodeId, std::vector<wire::Message>> kept_frees_ ATOLL_GUARDED_BY(mutex_);  // logged: for who is away
+  coherence::ElementLocks element_locks_ ATOLL_GUARDED_BY(mutex_){*this};             // of this node's elements
+  std::map<std::uint64_t, ElementCall*> element_calls_ ATOLL_GUARDED_BY(mutex_);      // by ticket
+  std::map<std::uint64_t, LockedElement> locked_elements_ ATOLL_GUARDED_BY(mutex_);   // by ticket
   std::map<NodeId, bool> shut_homes_ ATOLL_GUARDED_BY(mutex_);  // logged: not open; true: what is held was reported
   std::map<std::string, AtomicFunction, std::less<>> functions_ ATOLL_GUARDED_BY(mutex_);
   std::uint64_t barrier_round_ ATOLL_GUARDED_BY(mutex_) = 0;  // this node's

@@ -169,6 +169,24 @@ TEST_P(Recovery, GuardedWritesOfTheOtherNodeAreDoneOnce) {
   EXPECT_GT(cluster[1].stats().sent_by_kind[std::size_t(wire::Kind::kWriteIf)], 0u);
 }
 
+TEST_P(Recovery, WhatIsReleasedWhileItsHomeIsAwayIsFree) {
+  if (GetParam().die != std::vector<NodeId>{0}) return;
+  std::vector<GlobalAddress> blocks;
+  cluster.on(1, [&](Node& node) {
+    for (int i = 0; i < 40; ++i) blocks.push_back(node.allocate(10'000, Placement::on(0)).value());
+    node.fence().or_throw();
+  });
+  const auto free_bytes = [&] { return cluster[0].stats().memory_free_bytes; };
+  const std::uint64_t before = free_bytes();
+  cluster.crash(0, 3);
+  cluster.on(1, [&](Node& node) {
+    for (const GlobalAddress block : blocks) node.release(block).or_throw();
+  });
+  cluster.restart(0);
+  cluster.on(1, [&](Node& node) { EXPECT_TRUE(node.allocate(8, Placement::on(0)).ok()); });  // behind them
+  EXPECT_GE(free_bytes(), before + 40 * 10'000 - 100);
+}
+
 /// In mode power a line goes back when the disk of its home has it; nobody there does anything that would look after
 /// it.
 TEST_P(Recovery, LinesGoBackToAHomeThatIsIdle) {
