@@ -54,7 +54,7 @@ Status Runtime::unlock_element(GlobalAddress element) {
   if (held == thread.elements.end()) return {Errc::kNotHeld, "this thread has not locked the element"};
   // What was written under the lock must be seen by who gets it next. A failure is reported, the lock released.
   const Status fenced = ATOLL_FAULT(element_unlock_before_fence) ? Status() : fence_writes(thread);
-  if (--held->second.times != 0) return fenced;
+  if (--held->second.times != 0) return fenced.ok() ? settle(thread) : fenced;
   const std::uint64_t ticket = held->second.ticket;
   thread.elements.erase(held);
   if (is_dead(element.node()) && !returns()) {

@@ -186,6 +186,19 @@ TEST_P(LoggedWrites, UnderLocksAndThroughPinsComeBack) {
   EXPECT_EQ(word(576), 8u);
 }
 
+TEST_P(LoggedWrites, BeforeAnUnlockThatLeavesAnElementLockedComeBack) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    on([&](Node& node) {
+      node.read_lock_element(words.address()).or_throw();
+      node.write(words, seed).or_throw();
+      node.read_lock_element(words.address()).or_throw();
+      node.unlock_element(words.address()).or_throw();  // the second of the two
+    });
+    cluster.crash_all(seed);
+    ASSERT_EQ(word(0), seed);
+  }
+}
+
 TEST_P(LoggedWrites, OfThreadsThatHaveExitedComeBack) {
   for (std::uint64_t i = 0; i < 100; ++i) {
     on([&](Node& node) { node.write(words + std::int64_t(i), i + 1).or_throw(), node.fence().or_throw(); });
