@@ -50,6 +50,7 @@ void Workload::on_crash(NodeId node) {
 /// What the thread held nobody holds any more; what it was about to do may be done, or not.
 void Workload::bury(Worker& worker) {
   worker.vanished = true;
+  if (worker.element != nullptr) bury_element(worker);
   if (worker.locked != nullptr) {
     if (worker.mode == LockMode::kWrite) worker.locked->draft = 0;
     Object& object = *worker.locked;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/workload.hpp"
 
@@ -89,7 +90,7 @@ void Workload::use_element(Worker& worker, LockMode mode, bool is_try) {
   }
   const bool refused = is_try && status.code() == Errc::kRefused;
   if (!end(worker, refused ? Status() : status)) return;
-  writes_are_done(worker);
+  if (!is_power()) writes_are_done(worker);  // as with lines
   if (refused) return;
   take_element(worker, element, mode);
   read_object(worker, object);
@@ -100,8 +101,7 @@ void Workload::use_element(Worker& worker, LockMode mode, bool is_try) {
   if (worker.random.below(3) == 0) cluster_.machine().sleep_ns(worker.random.below(20'000));
   if (worker.random.below(2) == 0) read_object(worker, object);
   if (cluster_.is_dead(worker.node->id())) return;  // it has died with the lock
-  if (mode == LockMode::kWrite) object.writer = 0;
-  if (mode == LockMode::kRead) element.readers.erase(worker.number);
+  give_element(worker, element);
   begin(worker, "unlock of an element", object.address);
   if (end(worker, node.unlock_element(object.address))) writes_are_done(worker);
 }
@@ -115,20 +115,42 @@ void Workload::lock_again(Worker& worker, const Element& element, LockMode mode)
   const Status read = node.read_lock_element(at);
   const Status unlocked = read.ok() ? node.unlock_element(at) : Status();
   if (!end(worker, unlocked)) return;
+  if (read.ok()) writes_are_done(worker);
   const Errc expected = mode == LockMode::kRead ? Errc::kOk : Errc::kWouldDeadlock;
   if ((wrote.code() != Errc::kWouldDeadlock || read.code() != expected) && !cluster_.any_dead()) {
     throw Failure(fmt::format("second locks: \"{}\" and \"{}\"", wrote.to_string(), read.to_string()), at);
   }
 }
 
-/// Readers that have died have nothing any more; what a writer had locked when it died, nobody gets.
+/// Readers that have died have nothing any more; what a writer had locked when it died, nobody gets. With logs, what it
+/// had locked when it crashed nobody gets before its node has met the others again.
 void Workload::take_element(Worker& worker, Element& element, LockMode mode) {
   Object& object = element.object;
-  std::erase_if(element.readers,
-                [&](std::uint32_t reader) { return cluster_.is_dead(NodeId(reader / options_.threads)); });
+  std::erase_if(element.readers, [&](std::uint32_t reader) { return cluster_.is_dead(node_of(reader)); });
   object.readers = std::uint32_t(element.readers.size());
   take_lock(worker, object, mode);
+  worker.element = &element;
   if (mode == LockMode::kRead) element.readers.insert(worker.number);
+  const NodeId left_by = std::exchange(element.left_by, kNoNode);
+  if (left_by == kNoNode || cluster_.network().lives(left_by) > element.left_in) return;
+  throw Failure(fmt::format("thread {} was given the element {}, whose writer's node {} has crashed and is not back",
+                            worker.number, object.address.to_string(), left_by),
+                object.address);
+}
+
+void Workload::give_element(Worker& worker, Element& element) {
+  element.readers.erase(worker.number);
+  worker.element = nullptr;
+  give_lock(worker, element.object, worker.mode);
+}
+
+/// Its thread has crashed under the lock.
+void Workload::bury_element(const Worker& worker) {
+  Element& element = *worker.element;
+  element.readers.erase(worker.number);
+  if (worker.mode == LockMode::kRead) return;
+  element.left_by = node_of(worker.number);
+  element.left_in = cluster_.network().lives(element.left_by);
 }
 
 }  // namespace atoll::sim

@@ -33,9 +33,6 @@ void draw_crashes(base::Random& random, Plan& plan) {
   node.log_bytes = runtime::Journal::least_log_bytes(node, std::uint32_t(node.cache_bytes / node.line_bytes));
   workload.kill_after = workload.suspend_every = 0;
   workload.crash_every = workload.ops / (1 + random.below(8)) + 1 + random.below(50);
-  for (const Act act : {Act::kWriteElement, Act::kReadElement, Act::kTryWriteElement, Act::kTryReadElement}) {
-    workload.weights[std::size_t(act)] = 0;  // a home that crashes forgets who has locked its elements
-  }
 }
 
 }  // namespace

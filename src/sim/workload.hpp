@@ -94,6 +94,8 @@ class Workload {
   struct Element {
     Object object;
     std::set<std::uint32_t> readers;  // threads that hold it
+    NodeId left_by = kNoNode;         // whose crash has left it locked to write
+    std::uint32_t left_in = 0;        // in which of its lives
   };
   struct Pending {
     Object* object;
@@ -150,6 +152,7 @@ class Workload {
     // Of a thread whose node may crash: what it is about to change.
     bool vanished = false;  // it has
     Object* locked = nullptr;
+    Element* element = nullptr;  // of which `locked` is the object, if it is of one
     LockMode mode = LockMode::kRead;
     Guarded* guarded = nullptr;
     std::size_t counter = 0;
@@ -210,10 +213,12 @@ class Workload {
   void writes_are_done(Worker& worker) noexcept;
   void check_cells(Worker& worker, Object& object, std::span<const std::byte> found, Tick end);
   void take_lock(Worker& worker, Object& object, LockMode mode);
-  void give_lock(Worker& worker, Object& object, LockMode mode);
+  static void give_lock(Worker& worker, Object& object, LockMode mode);
   void set_arena_lines(std::uint32_t line_bytes);
   void give_arenas_back();
   void take_element(Worker& worker, Element& element, LockMode mode);
+  static void give_element(Worker& worker, Element& element);
+  void bury_element(const Worker& worker);
   void claim_range(GlobalAddress address, std::uint64_t bytes);
   void check_counters();
   void check_guarded();
