@@ -255,6 +255,19 @@ TEST(RecoveryOfSeveral, TwoOfThreeComeBackTogether) {
   }
 }
 
+/// Barriers are counted: who is back goes on from what the others know to be released.
+TEST(RecoveryOfSeveral, BarriersGoOnAfterEachReturn) {
+  LoggedCluster cluster(3);
+  for (NodeId dies = 0; dies < 3; ++dies) {
+    for (int i = 0; i < 2; ++i) {
+      cluster.on_all([](Node& node) { node.barrier(std::chrono::seconds(30)).or_throw(); });
+    }
+    cluster.crash(dies);
+    cluster.restart(dies);
+  }
+  cluster.on_all([](Node& node) { node.barrier(std::chrono::seconds(30)).or_throw(); });
+}
+
 /// What was fenced survives a power cut, and of what was not a write is there or not, within a line.
 TEST(PowerCut, LosesNoFencedWriteAndTearsNone) {
   const std::uint64_t seed = test::fresh_seed();
