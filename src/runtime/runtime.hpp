@@ -112,6 +112,8 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   Status unlock_element(GlobalAddress element);
   // allocate.cpp, runtime.cpp
   Status barrier(std::chrono::milliseconds timeout);
+  /// How many barriers have been released, as far as this node knows.
+  [[nodiscard]] std::uint64_t barriers() const noexcept { return barrier_released_.load(std::memory_order_acquire); }
   Status publish(std::string_view name, GlobalAddress address);
   Result<GlobalAddress> lookup(std::string_view name, std::chrono::milliseconds timeout);
   [[nodiscard]] Stats stats();

@@ -70,6 +70,8 @@ class Cluster {
   void allow_crashes(bool allowed) noexcept { crashes_allowed_ = allowed; }
   /// The node as it is now. REQUIRES: it is not away.
   [[nodiscard]] Node& node(NodeId node) noexcept;
+  /// How many barriers have been released, as far as this node knows. REQUIRES: it is not away.
+  [[nodiscard]] std::uint64_t barriers(NodeId node) const noexcept;
   /// What is to be done when a node has crashed, and when it is back: both are told as soon as it is so.
   void set_hooks(std::function<void(NodeId)> on_crash, std::function<void(NodeId)> on_back);
   [[nodiscard]] bool is_logged() const noexcept { return options_.node.log != LogMode::kOff; }

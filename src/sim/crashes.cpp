@@ -51,11 +51,8 @@ void Workload::on_crash(NodeId node) {
 void Workload::bury(Worker& worker) {
   worker.vanished = true;
   if (worker.element != nullptr) bury_element(worker);
-  if (worker.locked != nullptr) {
-    if (worker.mode == LockMode::kWrite) worker.locked->draft = 0;
-    Object& object = *worker.locked;
-    give_lock(worker, object, worker.mode);
-  }
+  if (worker.locked != nullptr) give_lock(worker, *worker.locked, worker.mode);
+  if (worker.drafted != nullptr) worker.drafted->draft = 0;  // the log may end between the two writes
   if (worker.guarded != nullptr) ++worker.guarded->maybe;
   maybe_counted_[worker.counter] += worker.adds;
 }
@@ -81,6 +78,7 @@ std::unique_ptr<Workload::Worker> Workload::reborn(const Worker& worker) {
 void Workload::on_back(NodeId node) {
   if (!at_work_) return;
   register_functions(cluster_.node(node));
+  barrier_after_crash(node);
   for (auto& worker : workers_) {
     if (node_of(worker->number) == node) start(*worker);
   }

@@ -39,6 +39,10 @@ Node& Cluster::node(NodeId node) noexcept {
   return *current_[node]->instance;
 }
 
+std::uint64_t Cluster::barriers(NodeId node) const noexcept {
+  return current_[node]->runtime->barriers();
+}
+
 void Cluster::set_away(NodeId away) noexcept {
   away_ = away;
   away_since_ = machine_.time();

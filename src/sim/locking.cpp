@@ -29,6 +29,7 @@ void Workload::use_locked(Worker& worker, LockMode mode, bool is_try) {
   if (mode == LockMode::kWrite) {
     if (worker.random.below(2) == 0) {
       object.draft = stamps_ + 1;
+      worker.drafted = &object;
       write_object(worker, object, any_consistency(worker));
       if (worker.random.below(2) == 0) cluster_.machine().sleep_ns(worker.random.below(5'000));
     }
@@ -39,6 +40,7 @@ void Workload::use_locked(Worker& worker, LockMode mode, bool is_try) {
   give_lock(worker, object, mode);
   begin(worker, "unlock", object.address);
   if (end(worker, node.unlock(object.address, object.bytes))) writes_are_done(worker);
+  worker.drafted = nullptr;
 }
 
 void Workload::take_lock(Worker& worker, Object& object, LockMode mode) {

@@ -11,9 +11,6 @@ namespace atoll::sim {
 namespace {
 
 constexpr Time kLongestSuspension = 500'000;
-// The longest that an operation may take. All that it may have to wait for takes microseconds, or a suspension or two;
-// who waits for a wake-up that never comes notices after 50 ms by itself.
-constexpr Time kPatience = 45'000'000;
 constexpr Time kPatienceWithDead = 2'000'000'000;
 constexpr std::uint64_t kPhases = 4;          // after each of which nothing is under way, and all is looked at
 constexpr std::uint32_t kOpsAfterDeath = 40;  // of each thread; many of them take a second, until they fail
@@ -102,10 +99,12 @@ void Workload::audit() {
 
 void Workload::run_phase(bool last) {
   last_phase_ = last;
+  begin_barrier();
   at_work_ = true;
   cluster_.allow_crashes(true);
   for (auto& worker : workers_) {
     worker->steps = 0;
+    worker->has_arrived = false;
     start(*worker);
   }
   while (!cluster_.run_for(kPatience)) {
@@ -116,6 +115,7 @@ void Workload::run_phase(bool last) {
       const bool waits = worker->node != nullptr && !worker->at_barrier && !cluster_.is_dead(worker->node->id());
       if (waits) check_time(*worker);
     }
+    look_at_barrier();
   }
   at_work_ = false;
   cluster_.allow_crashes(false);
@@ -147,8 +147,7 @@ void Workload::finish_all() {
 void Workload::work(Worker& worker, bool last) {
   const std::uint64_t each = options_.ops / workers_.size() / kPhases + 1;
   const std::uint64_t total = std::accumulate(options_.weights.begin(), options_.weights.end(), std::uint64_t{0});
-  // Who crashes in a barrier cannot know whether it was in time.
-  const bool arrives = worker.number % options_.threads == 0 && options_.crash_every == 0;
+  const bool arrives = worker.number % options_.threads == 0;
   for (std::uint64_t& i = worker.steps; i < each; ++i) {
     std::uint64_t lot = worker.random.below(total);
     std::size_t what = 0;
@@ -159,27 +158,12 @@ void Workload::work(Worker& worker, bool last) {
     maybe_disturb();
     if (cluster_.is_dead(worker.node->id())) return;
     if (cluster_.any_dead() && ++worker.since_death > kOpsAfterDeath) break;
-    if (arrives && i == each / 2) arrive(worker);
+    if (arrives && i >= each / 2) arrive(worker);
     if (options_.think_ns != 0) cluster_.machine().sleep_ns(worker.random.below(2 * options_.think_ns));
   }
+  if (arrives && !cluster_.any_dead()) arrive(worker);  // who came back late has no steps left
   while (last && !worker.own.empty()) free_one(worker);
   fence(worker);
-}
-
-void Workload::arrive(Worker& worker) {
-  last_arrival_ = cluster_.machine().time();
-  const std::uint64_t round = ++arrivals_[worker.node->id()];
-  begin(worker, "barrier", {});
-  worker.at_barrier = true;
-  const Status status = worker.node->barrier(std::chrono::hours(1));
-  worker.at_barrier = false;
-  // Others may still be at work; but when the last has come it must not take long.
-  worker.begun_at = std::max(worker.begun_at, last_arrival_);
-  if (!end(worker, status)) return;
-  writes_are_done(worker);
-  if (std::any_of(arrivals_.begin(), arrivals_.end(), [&](std::uint64_t reached) { return reached < round; })) {
-    throw Failure(fmt::format("the barrier has let thread {} through before all had come", worker.number));
-  }
 }
 
 /// A node dies, or does not know for a while whether it is still in.

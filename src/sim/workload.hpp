@@ -77,6 +77,10 @@ class Workload {
   [[nodiscard]] std::uint64_t failed() const noexcept { return failed_; }
 
  private:
+  /// The longest that an operation may take. All that it may have to wait for takes microseconds, or a suspension or
+  /// two; who waits for a wake-up that never comes notices after 50 ms by itself.
+  static constexpr Time kPatience = 45'000'000;
+
   /// Something in global memory with its cells, one for each line that it touches.
   struct Object {
     GlobalAddress address;
@@ -147,6 +151,7 @@ class Workload {
     std::string_view doing;  // empty: nothing
     GlobalAddress about;
     bool at_barrier = false;
+    bool has_arrived = false;       // at the barrier of this phase, or need not
     std::uint32_t since_death = 0;  // operations
     std::uint64_t steps = 0;        // of this phase
     // Of a thread whose node may crash: what it is about to change.
@@ -154,6 +159,7 @@ class Workload {
     Object* locked = nullptr;
     Element* element = nullptr;  // of which `locked` is the object, if it is of one
     LockMode mode = LockMode::kRead;
+    Object* drafted = nullptr;  // it was overwritten under a lock whose unlock has not returned
     Guarded* guarded = nullptr;
     std::size_t counter = 0;
     std::uint64_t adds = 0;  // to that counter
@@ -169,7 +175,11 @@ class Workload {
   void finish_all();
   void work(Worker& worker, bool last);
   void act(Worker& worker, Act what);
+  void begin_barrier();
   void arrive(Worker& worker);
+  void look_at_barrier() const;
+  void barrier_after_crash(NodeId back);
+  [[nodiscard]] bool is_released(NodeId node) const noexcept { return cluster_.barriers(node) > barriers_before_; }
   void maybe_disturb();
   void start(Worker& worker);
   void plan_crash();
@@ -264,7 +274,9 @@ class Workload {
   std::uint64_t stamps_ = 0;
   Tick tick_ = 0;
   Time last_arrival_ = 0;                // of a node at the barrier
-  std::vector<std::uint64_t> arrivals_;  // of each node, so far
+  std::vector<std::uint64_t> arrivals_;  // of each node, the last phase at whose barrier it has arrived, from 1
+  std::uint64_t phase_ = 0;              // from 1
+  std::uint64_t barriers_before_ = 0;    // that were released when the phase began, as nodes count them
 };
 
 }  // namespace atoll::sim
