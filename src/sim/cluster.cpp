@@ -32,33 +32,12 @@ class Cluster::Notice final : public Timed {
   NodeId gone_;
 };
 
-/// A node that was suspended may act again.
-class Cluster::Renewal final : public Timed {
- public:
-  Renewal(Cluster& cluster, NodeId node) noexcept : cluster_(cluster), node_(node) {}
-  void fire() override {
-    if (cluster_.dead_[node_]) return;
-    cluster_.act_until_[node_] = cluster::Membership::kForEver;
-    cluster_.machine_.spawn(cluster_.current_[node_]->group,
-                            [this] { cluster_.network_.tell_standing(node_, cluster::Standing::kActive); });
-  }
-
- private:
-  Cluster& cluster_;
-  NodeId node_;
-};
-
 Cluster::Cluster(const ClusterOptions& options)
     : options_(options),
       machine_(options.seed),
       network_(machine_, options.nodes, options.node.line_bytes, options.network),
       dead_(options.nodes, false),
-      current_(options.nodes),
-      act_until_(options.nodes) {
-  for (NodeId id = 0; id < options_.nodes; ++id) {
-    act_until_[id] = cluster::Membership::kForEver;
-    renewals_.push_back(std::make_unique<Renewal>(*this, id));
-  }
+      current_(options.nodes) {
   if (is_logged()) {
     for (NodeId id = 0; id < options_.nodes; ++id) {
       disks_.push_back(std::make_unique<storage::FaultyDisk>(options.seed + id));
@@ -130,7 +109,7 @@ void Cluster::spawn(NodeId node, std::function<void(Node&)> body) {
 }
 
 bool Cluster::run_for(Time time) {
-  return machine_.run([&] { return living_bodies_ == 0 && away_ == 0; }, machine_.time() + time);
+  return machine_.run([&] { return living_bodies_ == 0 && away_ == 0 && frozen_ == 0; }, machine_.time() + time);
 }
 
 void Cluster::run() {
@@ -167,19 +146,12 @@ void Cluster::kill(NodeId node) {
   }
 }
 
-void Cluster::suspend(NodeId node, Time time) {
-  if (dead_[node] || act_until_[node] != cluster::Membership::kForEver) return;
-  act_until_[node] = 0;
-  machine_.spawn(current_[node]->group, [this, node] { network_.tell_standing(node, cluster::Standing::kSuspended); });
-  machine_.at(machine_.time() + time, *renewals_[node]);
-}
-
 void Cluster::leave() {
   leaving_ = true;
   for (NodeId id = 0; id < options_.nodes; ++id) {
     if (!dead_[id]) continue;
     machine_.freeze(id, false);
-    act_until_[id] = cluster::Membership::kForEver;  // it may have been suspended when it was killed
+    current_[id]->act_until = cluster::Membership::kForEver;  // it may have been suspended when it was killed
     machine_.spawn(id, [this, id] {
       network_.tell_standing(id, cluster::Standing::kActive);
       for (NodeId other = 0; other < options_.nodes; ++other) {

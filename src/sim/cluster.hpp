@@ -60,6 +60,7 @@ class Cluster {
   /// The node stops, in the middle of whatever it does. The others learn of it a little later.
   void kill(NodeId node);
   /// The node's right to act ends for so long, as when the master is not heard. Nothing when it is suspended already.
+  /// In a logged cluster it may also stand still for that time, as a process that was stopped.
   void suspend(NodeId node, Time time);
   /// In a logged cluster: the node stops in the middle of whatever it does, and so do its bodies; after `away` it comes
   /// back. Nothing when it is away. Not to be called by a fiber (see `crash_soon`).
@@ -113,6 +114,8 @@ class Cluster {
   void spread(Life& to);
   void set_away(NodeId away) noexcept;
   void end_lives();
+  void renew(Life& life);
+  void tell_standing(Life& life, cluster::Standing standing);
   void audit_node(NodeId node, const runtime::Inspection& held) const;
   void audit_line(const runtime::Inspection::LineHere& home,
                   const std::vector<const runtime::Inspection::LineHere*>& copies, bool exact_sharers) const;
@@ -129,15 +132,14 @@ class Cluster {
   std::vector<Life*> current_;       // of each node the last
   std::uint32_t living_bodies_ = 0;  // of nodes that were not killed
   std::vector<std::unique_ptr<Notice>> notices_;
-  std::vector<std::atomic<std::int64_t>> act_until_;         // of each node
-  std::vector<std::unique_ptr<Renewal>> renewals_;           // of each node
   std::vector<std::unique_ptr<storage::FaultyDisk>> disks_;  // of each node, where there is a log
-  std::vector<std::unique_ptr<Timed>> plans_;                // crashes and returns
+  std::vector<std::unique_ptr<Timed>> plans_;                // crashes, returns and renewals
   std::function<void(NodeId)> on_crash_;
   std::function<void(NodeId)> on_back_;
   std::uint32_t epoch_ = 1;
   bool crashes_allowed_ = false;
   NodeId away_ = 0;
+  NodeId frozen_ = 0;  // nodes that stand still, and will go on
   Time away_since_ = 0;
   std::uint64_t crashes_ = 0;
   std::uint64_t returns_ = 0;

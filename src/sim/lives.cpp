@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace atoll::sim {
 
@@ -28,6 +29,17 @@ class Cluster::Return final : public Timed {
  private:
   Cluster& cluster_;
   NodeId node_;
+};
+
+/// A node that was suspended may act again.
+class Cluster::Renewal final : public Timed {
+ public:
+  Renewal(Cluster& cluster, Life& life) noexcept : cluster_(cluster), life_(life) {}
+  void fire() override { cluster_.renew(life_); }
+
+ private:
+  Cluster& cluster_;
+  Life& life_;
 };
 
 void Cluster::set_hooks(std::function<void(NodeId)> on_crash, std::function<void(NodeId)> on_back) {
@@ -62,6 +74,7 @@ void Cluster::crash(NodeId node, Time away) {
   living_bodies_ -= life.bodies;
   if (life.is_in) network_.cut_off(node);
   machine_.freeze(life.group, true);
+  if (std::exchange(life.is_frozen, false)) --frozen_;
   base::Random& random = machine_.random();
   if (options_.node.log == LogMode::kPower && random.below(4) != 0) {
     disks_[node]->crash_power(random.next());
@@ -149,18 +162,55 @@ void Cluster::spread(Life& to) {
   to.is_told = false;
 }
 
+// ---- suspension ----
+
+void Cluster::suspend(NodeId node, Time time) {
+  Life& life = *current_[node];
+  if (dead_[node] || life.is_over || !life.is_up || life.act_until != cluster::Membership::kForEver) return;
+  life.act_until = 0;
+  if (is_logged() && machine_.random().below(2) == 0) {
+    life.is_frozen = true;
+    ++frozen_;
+    machine_.freeze(life.group, true);
+  } else {
+    machine_.spawn(life.group, [this, &life] { tell_standing(life, cluster::Standing::kSuspended); });
+  }
+  plans_.push_back(std::make_unique<Renewal>(*this, life));
+  machine_.at(machine_.time() + time, *plans_.back());
+}
+
+/// Who stood still learns only now that it was suspended.
+void Cluster::renew(Life& life) {
+  if (dead_[life.node] || life.is_over) return;
+  const bool was_frozen = std::exchange(life.is_frozen, false);
+  if (was_frozen) {
+    --frozen_;
+    machine_.freeze(life.group, false);
+  } else {
+    life.act_until = cluster::Membership::kForEver;
+  }
+  machine_.spawn(life.group, [this, &life, was_frozen] {
+    if (was_frozen) tell_standing(life, cluster::Standing::kSuspended);
+    life.act_until = cluster::Membership::kForEver;
+    tell_standing(life, cluster::Standing::kActive);
+  });
+}
+
+void Cluster::tell_standing(Life& life, cluster::Standing standing) {
+  ++life.calls;
+  network_.tell_standing(life.node, standing, life.number);
+  --life.calls;
+}
+
 /// Lives that are over go on, in worlds of their own: all that they want to do fails.
 void Cluster::end_lives() {
   for (Life& life : lives_) {
     if (!life.is_over) continue;
     machine_.freeze(life.group, false);
+    life.act_until = cluster::Membership::kForEver;  // it may have been suspended when it crashed
     life.not_heard.clear();
     if (!life.is_in) continue;
-    machine_.spawn(life.group, [this, &life] {
-      ++life.calls;
-      network_.tell_standing(life.node, cluster::Standing::kFenced, life.number);
-      --life.calls;
-    });
+    machine_.spawn(life.group, [this, &life] { tell_standing(life, cluster::Standing::kFenced); });
   }
 }
 

@@ -1,6 +1,7 @@
 // Of cluster.cpp and lives.cpp: one life of a node.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <set>
@@ -17,6 +18,8 @@ struct Cluster::Life {
   NodeId group = 0;  // of its fibers
   std::unique_ptr<Node> instance;
   runtime::Runtime* runtime = nullptr;
+  std::atomic<std::int64_t> act_until{cluster::Membership::kForEver};
+  bool is_frozen = false;     // it stands still, and will go on
   std::uint32_t bodies = 0;   // that are at work
   bool is_in = false;         // it has met the others
   bool is_up = false;         // it has joined
@@ -42,9 +45,7 @@ class Cluster::SimMembership final : public cluster::Membership {
   [[nodiscard]] NodeId id() const noexcept override { return self_; }
   [[nodiscard]] NodeId count() const noexcept override { return cluster_.options_.nodes; }
   [[nodiscard]] std::uint32_t epoch() const noexcept override { return life_.epoch; }
-  [[nodiscard]] const std::atomic<std::int64_t>& act_until() const noexcept override {
-    return cluster_.act_until_[self_];
-  }
+  [[nodiscard]] const std::atomic<std::int64_t>& act_until() const noexcept override { return life_.act_until; }
   Status publish(std::string_view name, GlobalAddress address) override {
     const auto [at, added] = cluster_.roots_.try_emplace(std::string(name), address);
     return added || at->second == address ? Status() : Status(Errc::kAlreadyExists, "the name is taken");

@@ -31,7 +31,7 @@ void draw_crashes(base::Random& random, Plan& plan) {
   node.outstanding_writes = std::min(node.outstanding_writes, 64u);
   // As short as can be: the more checkpoints there are, the better.
   node.log_bytes = runtime::Journal::least_log_bytes(node, std::uint32_t(node.cache_bytes / node.line_bytes));
-  workload.kill_after = workload.suspend_every = 0;
+  workload.kill_after = 0;
   workload.crash_every = workload.ops / (1 + random.below(8)) + 1 + random.below(50);
 }
 
