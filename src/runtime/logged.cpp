@@ -91,8 +91,14 @@ Errc Runtime::combine_logged(ThreadState& thread, bool in_engine, Line& line, Gl
   });
 }
 
-/// The function works on a copy: one that throws changes nothing.
-Errc Runtime::call_logged(Line& line, Task& task) {
+/// The function works on a copy: one that throws changes nothing. No hit gets in while its result is stored: who reads
+/// words does not look at the version.
+Errc Runtime::call_logged(const LineRef& ref, Task& task) {
+  Line& line = *ref.line;
+  if (!ATOLL_FAULT(function_not_alone)) {
+    ref.hot.set_access(0);
+    quiesce(ref);
+  }
   return change_logged(*task.thread, true, line, task.address, task.bytes, [&](std::byte* copy) {
     task.code_from_function = call_function(*task.function, {copy, task.bytes}, task.arguments);
     return task.code_from_function == Errc::kOk;
@@ -115,7 +121,7 @@ void Runtime::perform_logged(const LineRef& ref, Task& task) {
     case Action::kAdd:
     case Action::kExchange:
     case Action::kCompareExchange: code = rmw_logged(*task.thread, true, *ref.line, task); break;
-    case Action::kCall: code = call_logged(*ref.line, task); break;
+    case Action::kCall: code = call_logged(ref, task); break;
   }
   if (code == Errc::kOk) return;
   if (task.asynchronous) {

@@ -252,7 +252,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   [[nodiscard]] Errc rmw_logged(ThreadState& thread, bool in_engine, detail::Line& line, Task& task);
   [[nodiscard]] Errc combine_logged(ThreadState& thread, bool in_engine, detail::Line& line, GlobalAddress at,
                                     const OperatorInfo& info, const std::byte* operand);
-  [[nodiscard]] Errc call_logged(detail::Line& line, Task& task);
+  [[nodiscard]] Errc call_logged(const LineRef& ref, Task& task) ATOLL_REQUIRES(mutex_);
   void perform_logged(const LineRef& ref, Task& task) ATOLL_REQUIRES(mutex_);
   template <typename Note>
   [[nodiscard]] Errc write_if_noted(detail::Line& line, GlobalAddress guard, GlobalAddress at,
