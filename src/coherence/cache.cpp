@@ -162,6 +162,7 @@ void Protocol::act(const LineRef& ref, CacheAction action, const Message& messag
       break;
     case CacheAction::kReportShared: env_.send(ref, home, {Kind::kReportShared, false, self, self, own_slot}); break;
     case CacheAction::kReportDirty:
+      if (ATOLL_FAULT(log_owner_not_reported)) break;
       env_.send(ref, home, {Kind::kReportDirty, false, self, self, own_slot, 0, env_.tenure(ref)});
       break;
   }

@@ -10,7 +10,7 @@
 
 namespace atoll::lab {
 
-// Mistakes in the code of the runtime. X(name, what is wrong)
+// Mistakes in the code of the runtime. X(name, what is wrong). Those of log_ are for clusters with logs.
 #define ATOLL_FAULTS(X)                                                                                 \
   X(barrier_forgotten, "no membarrier before the look at the hazard slots")                             \
   X(barrier_thought_needless, "no membarrier when some threads wait, instead of all")                   \
@@ -64,7 +64,16 @@ namespace atoll::lab {
   X(element_unlock_before_fence, "an element is unlocked while the thread's writes are under way")      \
   X(element_writer_taken_for_reader, "an element's home takes a writer for a reader")                   \
   X(element_death_frees, "an element is given out again when its writer's node dies")                   \
-  X(element_answer_not_told, "who waits for an element is not woken by the answer")
+  X(element_answer_not_told, "who waits for an element is not woken by the answer")                     \
+  X(log_image_forgotten, "the first write of an owner in a tenure is logged without the line")          \
+  X(log_line_not_taken, "the home does not log a line that comes back")                                 \
+  X(log_return_acked_early, "a return is acknowledged before the log of the home is on the disk")       \
+  X(log_sync_not_awaited, "in mode power nobody waits for the disk")                                    \
+  X(log_shown_unsettled, "in mode power others see a write before it is on the disk")                   \
+  X(log_owner_not_reported, "a home that is back is not told which of its lines a node has written")    \
+  X(log_holders_not_reported, "a home that is back is not told who has locked its elements")            \
+  X(log_waiters_not_asked, "who waits for an element is not asked for again when its home is back")     \
+  X(log_arrival_kept, "a node that crashed in a barrier counts as if it were there")
 
 enum class Fault : std::uint8_t {
   none,

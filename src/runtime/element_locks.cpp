@@ -210,7 +210,7 @@ void Runtime::close_element_home(NodeId home) {
 void Runtime::report_element_locks(NodeId home) {
   shut_homes_[home] = true;
   for (const auto& [ticket, locked] : locked_elements_) {
-    if (locked.element.node() != home) continue;
+    if (locked.element.node() != home || ATOLL_FAULT(log_holders_not_reported)) continue;
     send_element_lock(ticket, locked.element, wire::kReinstate | (locked.exclusive ? wire::kExclusive : 0));
   }
 }
@@ -223,6 +223,7 @@ void Runtime::resend_element_locks(NodeId home) {
   for (const auto& [ticket, call] : element_calls_) {
     if (call->element.node() == home) waiting.push_back(ticket);
   }
+  if (ATOLL_FAULT(log_waiters_not_asked)) waiting.clear();
   for (const std::uint64_t ticket : waiting) send_element_call(ticket, *element_calls_.at(ticket));
   flush();
 }

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "atoll/detail/lab.hpp"
 #include "atoll/detail/line.hpp"
 #include "base/check.hpp"
 #include "base/log.hpp"
@@ -365,7 +366,7 @@ Result<Sequence> Journal::note_write_by(Writer& writer, const Place& place, Glob
   } else {
     SlotMark& mark = slots_[place.slot - 1];
     tenure = mark.tenure;
-    if (mark.imaged != tenure) {
+    if (mark.imaged != tenure && !ATOLL_FAULT(log_image_forgotten)) {
       const auto imaged =
           append({RecordType::kImage, 0, self_, epoch_, place.line.bits(), tenure}, {place.data, place.bytes});
       if (!imaged.ok()) return imaged;

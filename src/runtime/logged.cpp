@@ -243,7 +243,7 @@ Status Runtime::wait_for_log(ThreadState& thread) {
 
 /// In mode power, what the thread has written is on the disk when this returns.
 Status Runtime::settle(ThreadState& thread) {
-  if (journal_ == nullptr) return {};
+  if (journal_ == nullptr || ATOLL_FAULT(log_sync_not_awaited)) return {};
   const log::Sequence sequence = thread.logged.load(std::memory_order_relaxed);
   if (!journal_->is_durable(sequence)) {
     journal_->ask_for_sync();
@@ -270,18 +270,19 @@ void Runtime::take_home(const LineRef& ref, const coherence::Message& message) {
   const std::byte* const bytes = fabric_->read_slot(message.from, message.slot, ref.bytes);
   if (bytes == nullptr) return cut_off(message.from, "it sent another line than it said");
   base::racy_copy(ref.hot.byte_at(ref.address), bytes, ref.bytes);
+  if (ATOLL_FAULT(log_line_not_taken)) return;
   journal_->note_taken({ref.address, ref.bytes, ref.hot.byte_at(ref.address), 0}, message.tenure);
 }
 
 void Runtime::send_settled(const LineRef& ref, NodeId to, const coherence::Message& message) {
   const log::Sequence last = journal_->last();
-  if (journal_->is_durable(last)) return send(ref, to, message);
+  if (journal_->is_durable(last) || ATOLL_FAULT(log_return_acked_early)) return send(ref, to, message);
   late_.push_back({to, make_message(ref, message), last});
   journal_->ask_for_sync();
 }
 
 bool Runtime::is_settled(const LineRef& ref) {
-  if (journal_ == nullptr || !journal_->is_power()) return true;
+  if (journal_ == nullptr || !journal_->is_power() || ATOLL_FAULT(log_shown_unsettled)) return true;
   if (journal_->is_settled(ref.address, ref.is_home() ? 0 : ref.line->slot)) return true;
   if (unsettled_.empty() || unsettled_.back() != ref.address) unsettled_.push_back(ref.address);
   journal_->ask_for_sync();

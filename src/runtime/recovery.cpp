@@ -148,7 +148,7 @@ void Runtime::mourn(NodeId dead) {
     if (ref.directory->state != DirState::kUnshared || ref.line->cold != 0) protocol_.peer_died(ref, dead);
   });
   for_each_copy_of(dead, [&](const LineRef& ref) ATOLL_REQUIRES(mutex_) { protocol_.home_died(ref); });
-  if (self_ == 0) {  // it has not reached the barrier that it was in
+  if (self_ == 0 && !ATOLL_FAULT(log_arrival_kept)) {  // it has not reached the barrier that it was in
     barrier_reached_.resize(nodes_, 0);
     barrier_reached_[dead] = std::min(barrier_reached_[dead], barrier_released_.load(std::memory_order_relaxed));
   }
