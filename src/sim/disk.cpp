@@ -44,7 +44,11 @@ class SimDisk::SimFile final : public storage::File {
 };
 
 void SimDisk::take_time() {
-  if (is_up_ && machine_.in_fiber()) machine_.sleep_ns(machine_.random().below(2 * kDisk_ns));
+  if (!machine_.in_fiber()) return;
+  const std::uint32_t joiner = is_up_ ? 0 : 1;
+  joiners_ += joiner;
+  machine_.sleep_ns(machine_.random().below(2 * kDisk_ns));
+  joiners_ -= joiner;
 }
 
 std::unique_ptr<storage::File> SimDisk::open(const std::string& name, storage::OpenMode mode) {

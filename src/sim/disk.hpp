@@ -14,11 +14,13 @@ namespace atoll::sim {
 /// `is_over` is set, and whatever is left of it does nothing to the disk any more.
 ///
 /// Thread-safety: the machine's. Invariants:
-///   1. No time passes before the node has joined (`is_up`): its engine is locked while its log is made.
+///   1. `joiners` counts who waits for the disk before the node has joined (`is_up`). Its engine may be locked meanwhile,
+///      because its log is being made, and no other fiber may want that lock.
 class SimDisk final : public storage::Disk {
  public:
-  SimDisk(Machine& machine, storage::FaultyDisk& disk, const bool& is_up, const bool& is_over) noexcept
-      : machine_(machine), disk_(disk), is_up_(is_up), is_over_(is_over) {}
+  SimDisk(Machine& machine, storage::FaultyDisk& disk, const bool& is_up, const bool& is_over,
+          std::uint32_t& joiners) noexcept
+      : machine_(machine), disk_(disk), is_up_(is_up), is_over_(is_over), joiners_(joiners) {}
 
   [[nodiscard]] std::unique_ptr<storage::File> open(const std::string& name, storage::OpenMode mode) override;
   [[nodiscard]] bool exists(const std::string& name) override { return disk_.exists(name); }
@@ -36,6 +38,7 @@ class SimDisk final : public storage::Disk {
   storage::FaultyDisk& disk_;
   const bool& is_up_;
   const bool& is_over_;
+  std::uint32_t& joiners_;
 };
 
 }  // namespace atoll::sim

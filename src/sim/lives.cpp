@@ -143,6 +143,7 @@ void Cluster::tell(Life& to, const News& news) {
 void Cluster::spread(Life& to) {
   while (!to.news.empty()) {
     machine_.sleep_ns(machine_.random().below(Time(options_.death_notice.count()) * 1000));
+    while (to.at_disk != 0 && !to.is_over) machine_.sleep_ns(2'000);
     if (to.is_over) return;
     if (to.news.empty()) break;
     const News news = to.news.front();
@@ -197,6 +198,7 @@ void Cluster::renew(Life& life) {
 }
 
 void Cluster::tell_standing(Life& life, cluster::Standing standing) {
+  while (life.at_disk != 0) machine_.sleep_ns(2'000);
   ++life.calls;
   network_.tell_standing(life.node, standing, life.number);
   --life.calls;

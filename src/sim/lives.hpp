@@ -26,6 +26,7 @@ struct Cluster::Life {
   bool is_over = false;       // it has crashed
   bool is_joining = false;    // a fiber stands in its constructor
   bool is_told = false;       // a fiber is at work on the news
+  std::uint32_t at_disk = 0;  // fibers that wait for its disk while it joins, perhaps with its engine locked
   std::uint32_t calls = 0;    // fibers that are inside its Runtime, to tell it something
   std::deque<News> news;      // that it is not told yet
   std::set<Life*> not_heard;  // who has not heard of it yet
