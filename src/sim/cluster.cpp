@@ -65,7 +65,8 @@ std::unique_ptr<Node> Cluster::make_node(Life& life) {
   Options options = options_.node;
   options.recover = life.number > 0;
   std::unique_ptr<storage::Disk> disk;
-  if (is_logged()) disk = std::make_unique<SimDisk>(machine_, *disks_[life.node], life.is_up, life.is_over, life.at_disk);
+  if (is_logged())
+    disk = std::make_unique<SimDisk>(machine_, *disks_[life.node], life.is_up, life.is_over, life.at_disk);
   auto runtime = std::make_unique<runtime::Runtime>(options, std::make_unique<SimMembership>(*this, life),
                                                     std::make_unique<SimTransport>(network_, options_.nodes), machine_,
                                                     std::move(disk));

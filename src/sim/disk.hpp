@@ -14,7 +14,7 @@ namespace atoll::sim {
 /// `is_over` is set, and whatever is left of it does nothing to the disk any more.
 ///
 /// Thread-safety: the machine's. Invariants:
-///   1. `joiners` counts who waits for the disk before the node has joined (`is_up`). Its engine may be locked meanwhile,
+///   1. `joiners` counts who waits for the disk before the node has joined (`is_up`). Its engine may be locked then,
 ///      because its log is being made, and no other fiber may want that lock.
 class SimDisk final : public storage::Disk {
  public:
