@@ -80,11 +80,24 @@ class Pieces {
   Status status_ ATOLL_GUARDED_BY(mutex_);
 };
 
+/// A part of a checkpoint, which its first writer has made so long.
+std::unique_ptr<storage::File> open_part(storage::Disk& disk, const char* name, std::uint64_t bytes) {
+  const char* const remedy = "put it back from a copy, or, where its memory may be lost, start without --recover";
+  if (!disk.exists(name)) {
+    throw Error(fmt::format("{}/{}, a part of the checkpoint, is missing: {}", disk.path(), name, remedy),
+                Errc::kStorage);
+  }
+  auto file = disk.open(name, storage::OpenMode::kRead);
+  const std::uint64_t size = file->size().value();
+  if (size >= bytes) return file;
+  throw Error(fmt::format("{}/{}, a part of the checkpoint, has {} bytes instead of {}: {}", disk.path(), name, size,
+                          bytes, remedy),
+              Errc::kStorage);
+}
+
 Blobs read_blobs(storage::Disk& disk, const CheckpointHeader& header) {
   const char* const name = kBlobNames[header.generation % 2];
-  const auto file = disk.open(name, storage::OpenMode::kRead);
-  const std::uint64_t size = file->size().value();
-  if (size < header.blob_bytes) throw Error(fmt::format("{}/{} ends too early", disk.path(), name), Errc::kStorage);
+  const auto file = open_part(disk, name, header.blob_bytes);
   std::vector<std::byte> bytes(header.blob_bytes);
   if (!bytes.empty()) file->read(0, bytes).or_throw();
   std::optional<Blobs> blobs;
@@ -103,8 +116,8 @@ std::optional<CheckpointReader> CheckpointReader::open(storage::Disk& disk) {
   if (!*found) return std::nullopt;
   CheckpointReader reader;
   reader.header_ = **found;
-  reader.memory_ = disk.open(kMemoryName, storage::OpenMode::kRead);
-  reader.lines_ = disk.open(kLinesName, storage::OpenMode::kRead);
+  reader.memory_ = open_part(disk, kMemoryName, reader.memory_bytes());
+  reader.lines_ = open_part(disk, kLinesName, reader.lines() * sizeof(LineEntry));
   reader.blobs_ = read_blobs(disk, reader.header_);
   return reader;
 }

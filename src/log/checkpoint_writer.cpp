@@ -42,6 +42,10 @@ CheckpointWriter::CheckpointWriter(storage::Disk& disk, const CheckpointShape& s
   }
   memory_ = disk.open(kMemoryName, storage::OpenMode::kCreate);
   lines_ = disk.open(kLinesName, storage::OpenMode::kCreate);
+  if (!*found) {  // at full length from the start, so that one that is shorter has been cut off
+    memory_->extend(shape.memory_bytes).or_throw();
+    lines_->extend(shape.memory_bytes / shape.line_bytes * sizeof(LineEntry)).or_throw();
+  }
   for (std::size_t k = 0; k < 2; ++k) blob_files_[k] = disk.open(kBlobNames[k], storage::OpenMode::kCreate);
   disk.sync_directory().or_throw();
 }

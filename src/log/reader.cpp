@@ -64,8 +64,12 @@ class LogReader {
     for (const std::uint64_t at : kTruncationAt) {
       const auto truncation = read_at<Truncation>(file, at);
       if (!truncation.ok()) return truncation.status();
-      if (truncation->crc == crc_of(*truncation, header_.generation)) start_ = std::max(start_, truncation->before);
+      if (truncation->crc != crc_of(*truncation, header_.generation)) continue;
+      start_ = std::max(start_, truncation->before);
+      loaded_.report_.needless = std::max(loaded_.report_.needless, truncation->before);
     }
+    const Sequence first = loaded_.report_.first;
+    loaded_.report_.first = first == 0 ? header_.first : std::min(first, header_.first);
     note(start_ - (start_ > 0 ? 1 : 0));
     entries_.clear();
     for (std::uint64_t k = 0; k < header_.blocks; ++k) {

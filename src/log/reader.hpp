@@ -29,6 +29,8 @@ struct ReadReport {
   std::uint64_t torn = 0;       // records that were begun and not ended
   std::uint64_t truncated = 0;  // records that are not needed any more
   std::uint64_t dropped = 0;    // records behind a gap
+  Sequence first = 0;           // the lowest that a record of the files may have
+  Sequence needless = 0;        // those below were said not to be needed
   Sequence gap = 0;             // the first that is missing, where something was dropped behind it
   NodeId node = 0;              // of the last file, as the next
   std::uint64_t generation = 0;

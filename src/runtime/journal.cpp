@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "atoll/detail/lab.hpp"
@@ -13,6 +12,7 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "base/units.hpp"
+#include "runtime/journal_blobs.hpp"
 #include "wire/message.hpp"
 
 namespace atoll::runtime {
@@ -27,14 +27,8 @@ constexpr std::uint64_t kMessagesAtOnce = 64;  // that the engine works on befor
 constexpr std::uint64_t kWriteBytes = 4096;    // of an asynchronous write, at most
 constexpr std::uint32_t kLargestBlock = 256 << 10;
 constexpr std::uint64_t kHeadBytes = 40;    // of a record
-constexpr unsigned kMostLoaders = 8;        // threads that read a checkpoint
 constexpr std::size_t kAnswersKept = 1024;  // of each node: more than it has threads
 
-/// Whose call it was, in the record of what it did.
-struct Asked {
-  std::uint64_t node = 0;
-  std::uint64_t number = 0;
-};
 constexpr std::uint64_t kImagesInBlock =
     3;  // of the largest lines, at least: a quarter of the log's blocks may be lost
 
@@ -57,48 +51,6 @@ std::uint64_t batch_bytes_of(const Options& options, std::uint64_t largest_line)
 std::uint64_t images_bytes_of(const Options& options, std::uint64_t slots) {
   return in_blocks(slots * (options.line_bytes + kHeadBytes)) + kLargestBlock;
 }
-
-/// Numbers and text one after the other, as a blob of a checkpoint has them.
-class BlobWriter {
- public:
-  void number(std::uint64_t value) { bytes(&value, sizeof(value)); }
-  void text(std::string_view value) {
-    number(value.size());
-    bytes(value.data(), value.size());
-  }
-  [[nodiscard]] std::vector<std::byte> take() { return std::move(out_); }
-
- private:
-  void bytes(const void* from, std::size_t count) {
-    out_.resize(out_.size() + count);
-    if (count != 0) std::memcpy(out_.data() + out_.size() - count, from, count);
-  }
-  std::vector<std::byte> out_;
-};
-
-class BlobReader {
- public:
-  explicit BlobReader(std::span<const std::byte> from) noexcept : left_(from) {}
-  [[nodiscard]] bool empty() const noexcept { return left_.empty(); }
-  std::uint64_t number() {
-    std::uint64_t value = 0;
-    std::memcpy(&value, take(sizeof(value)).data(), sizeof(value));
-    return value;
-  }
-  std::string text() {
-    const std::span<const std::byte> bytes = take(number());
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-  }
-
- private:
-  std::span<const std::byte> take(std::uint64_t bytes) {
-    if (bytes > left_.size()) throw Error("a part of the checkpoint is too short", Errc::kStorage);
-    const std::span<const std::byte> taken = left_.first(bytes);
-    left_ = left_.subspan(bytes);
-    return taken;
-  }
-  std::span<const std::byte> left_;
-};
 
 }  // namespace
 
@@ -157,172 +109,6 @@ void Answers::note(const Caller& caller, std::uint64_t answer) {
   ring.oldest = (ring.oldest + 1) % kAnswersKept;
 }
 
-void Journal::refuse_old() {
-  const auto names = disk_->list();
-  names.status().or_throw();
-  for (const std::string& name : *names) {
-    if (log::generation_of(name) == 0 && !name.starts_with("checkpoint")) continue;
-    throw Error(fmt::format("{} holds the log of a node that ran before: give --recover to go on from it, or another "
-                            "directory",
-                            disk_->path()),
-                Errc::kAlreadyExists);
-  }
-}
-
-void Journal::check_owner(NodeId node) const {
-  if (node == self_) return;
-  throw Error(fmt::format("{} holds the log of node {}, this is node {}", disk_->path(), node, self_), Errc::kStorage);
-}
-
-Legacy Journal::recover(std::span<std::byte> memory, const PrepareMemory& prepare, memory::Allocator& allocator) {
-  Legacy legacy;
-  legacy.lines.resize(memory_bytes_ / line_bytes_);
-  Sequence from = 0;
-  if (auto checkpoint = log::CheckpointReader::open(*disk_)) {
-    check_owner(checkpoint->node());
-    if (checkpoint->memory_bytes() != memory_bytes_ || checkpoint->line_bytes() != line_bytes_) {
-      throw Error(
-          fmt::format("the checkpoint is of a node with {} in lines of {} bytes, this one has {} in lines of {}",
-                      base::format_bytes(checkpoint->memory_bytes()), checkpoint->line_bytes(),
-                      base::format_bytes(memory_bytes_), line_bytes_));
-    }
-    from = checkpoint->redo_from();
-    const unsigned threads = host_.work_takes_time() ? std::min(std::thread::hardware_concurrency(), kMostLoaders) : 1;
-    checkpoint->load_memory(memory, {host_, threads, prepare}).or_throw();
-    checkpoint->read_lines(0, legacy.lines).or_throw();
-    const log::Blobs& blobs = checkpoint->blobs();
-    allocator.load(blobs.at(kAllocatorBlob)).or_throw();
-    for (BlobReader blob(blobs.at(kRegionsBlob)); !blob.empty();) {
-      const GlobalAddress first(blob.number());
-      const std::uint64_t bytes = blob.number();
-      legacy.set_region({first, bytes, std::uint8_t(blob.number())});
-    }
-    for (BlobReader blob(blobs.at(kPeersBlob)); !blob.empty();) {
-      const std::uint64_t node = blob.number();
-      const std::uint64_t memory_of = blob.number();
-      legacy.peers[node] = {memory_of, blob.number()};
-    }
-    for (BlobReader blob(blobs.at(kAnsweredBlob)); !blob.empty();) {
-      const Caller caller{NodeId(blob.number()), blob.number()};
-      legacy.answered.note(caller, blob.number());
-    }
-    for (BlobReader blob(blobs.at(kNamesBlob)); !blob.empty();) {
-      const std::string name = blob.text();
-      legacy.names[name] = blob.number();
-    }
-  }
-  const Result<log::LoadedLog> loaded = log::read_logs(*disk_, {.from = from});
-  loaded.status().or_throw();
-  if (loaded->report().files != 0) check_owner(loaded->report().node);
-  for (std::size_t i = 0; i < loaded->size(); ++i) replay((*loaded)[i], legacy, memory, allocator);
-  legacy.records = loaded->size();
-  highest_ = std::max(from, loaded->highest());
-  now_.regions = legacy.regions;
-  now_.names = legacy.names;
-  now_.answered = legacy.answered;
-  return legacy;
-}
-
-namespace {
-
-/// The record of a call of another node ends with whose it was.
-void note_answered(const log::Record& record, Legacy& legacy) {
-  if (record.payload.size() < sizeof(Asked)) return;
-  Asked asked;
-  std::memcpy(&asked, record.payload.data() + record.payload.size() - sizeof(asked), sizeof(asked));
-  legacy.answered.note({NodeId(asked.node), asked.number}, GlobalAddress(record.head.address).offset());
-}
-
-}  // namespace
-
-/// One record, done again. What it says was so at its time; later ones follow.
-void Journal::replay(const log::Record& record, Legacy& legacy, std::span<std::byte> memory,
-                     memory::Allocator& allocator) {
-  const log::RecordHead& head = record.head;
-  const GlobalAddress address(head.address);
-  const bool own = address.node() == self_;
-  const std::uint64_t line = address.offset() / line_bytes_;
-  const auto outside = [&] {
-    if (address.offset() <= memory_bytes_ && record.payload.size() <= memory_bytes_ - address.offset()) return;
-    throw Error(fmt::format("record {} of the log is about memory that this node does not have", record.sequence),
-                Errc::kStorage);
-  };
-  switch (head.type) {
-    case RecordType::kNone: break;
-    case RecordType::kWrite:
-      if (own) {
-        outside();
-        std::span<const std::byte> bytes = record.payload;
-        if ((head.flags & kForAnother) != 0 && bytes.size() > sizeof(Asked)) {
-          note_answered(record, legacy);
-          bytes = bytes.first(bytes.size() - sizeof(Asked));
-        }
-        std::memcpy(memory.data() + address.offset(), bytes.data(), bytes.size());
-        mark_dirty(address.offset(), bytes.size());
-      } else if (const auto found = legacy.owned.upper_bound(address.bits()); found != legacy.owned.begin()) {
-        OwnedLine& owned = std::prev(found)->second;
-        const std::uint64_t at = address.bits() - std::prev(found)->first;
-        if (owned.tenure == head.number && at + record.payload.size() <= owned.bytes.size()) {
-          std::memcpy(owned.bytes.data() + at, record.payload.data(), record.payload.size());
-        }
-      }
-      break;
-    case RecordType::kImage:
-      if (own) throw Error("the log has an image of one of the node's own lines", Errc::kStorage);
-      legacy.owned[address.bits()] = {head.number, {record.payload.begin(), record.payload.end()}};
-      break;
-    case RecordType::kTaken:
-      outside();
-      std::memcpy(memory.data() + address.offset(), record.payload.data(), record.payload.size());
-      mark_dirty(address.offset(), record.payload.size());
-      legacy.lines[line] = {head.number, kNoNode};
-      break;
-    case RecordType::kUndo:
-    case RecordType::kGrant:
-      outside();
-      legacy.lines[line] = {head.number, head.node};
-      mark_dirty(address.offset(), 1);
-      break;
-    case RecordType::kReturned:
-      if (const auto found = legacy.owned.find(address.bits());
-          found != legacy.owned.end() && found->second.tenure == head.number) {
-        legacy.owned.erase(found);
-      }
-      break;
-    case RecordType::kAllocate: {
-      const auto block = (head.flags & kInGrains) != 0 ? allocator.allocate_aligned(head.number, detail::kGrainBytes)
-                                                       : allocator.allocate(head.number);
-      note_answered(record, legacy);
-      if (!block.ok() || block->offset != address.offset()) {
-        throw Error(
-            fmt::format("record {} of the log: memory was handed out that this allocator would not", record.sequence),
-            Errc::kStorage);
-      }
-      break;
-    }
-    case RecordType::kFree:
-      note_answered(record, legacy);
-      allocator.free(address.offset()).or_throw();
-      break;
-    case RecordType::kRegion: legacy.set_region({address, head.number, head.flags}); break;
-    case RecordType::kPeer: {
-      std::uint64_t slots = 0;
-      if (record.payload.size() == sizeof(slots)) std::memcpy(&slots, record.payload.data(), sizeof(slots));
-      legacy.peers[head.node] = {head.number, slots};
-      break;
-    }
-    case RecordType::kName: {
-      const std::string name(reinterpret_cast<const char*>(record.payload.data()), record.payload.size());
-      if (address) {
-        legacy.names[name] = address.bits();
-      } else {
-        legacy.names.erase(name);
-      }
-      break;
-    }
-  }
-}
-
 void Journal::begin(std::uint32_t epoch, const Legacy& legacy, OnDurable on_durable, OnLost on_lost) {
   epoch_ = epoch;
   on_lost_ = std::move(on_lost);
@@ -336,6 +122,7 @@ void Journal::begin(std::uint32_t epoch, const Legacy& legacy, OnDurable on_dura
       std::clamp<std::uint64_t>(std::bit_floor(log_bytes_ / 64), (kImagesInBlock + 1) * largest_line_, kLargestBlock));
   config.reserve_bytes = images_bytes_ + batch_bytes_;
   log_ = log::Log::open(*disk_, config);
+  disk_->set_begun(true);
   engine_ = std::make_unique<Writer>(*log_);
   const log::CheckpointShape shape{memory_bytes_, line_bytes_, self_, mode_ == LogMode::kPower};
   checkpoint_ = std::make_unique<log::CheckpointWriter>(*disk_, shape);

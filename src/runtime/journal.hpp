@@ -226,6 +226,9 @@ class Journal {
     bool returning = false;
   };
   void check_owner(NodeId node) const;
+  void check_whole(bool has_checkpoint, log::Sequence from, const log::ReadReport& logs) const;
+  void load(log::CheckpointReader& checkpoint, Legacy& legacy, std::span<std::byte> memory,
+            const PrepareMemory& prepare, memory::Allocator& allocator);
   template <bool kReserved>
   Result<log::Sequence> note_write_by(Writer& writer, const Place& place, GlobalAddress at,
                                       std::span<const std::byte> bytes);

@@ -30,6 +30,7 @@ class SimDisk::SimFile final : public storage::File {
     return status;
   }
   [[nodiscard]] Status resize(std::uint64_t bytes) override { return file_->resize(bytes); }
+  [[nodiscard]] Status extend(std::uint64_t bytes) override { return file_->extend(bytes); }
   [[nodiscard]] Result<std::uint64_t> size() override { return file_->size(); }
   [[nodiscard]] Result<std::span<std::byte>> map() override { return file_->map(); }
   void prepare(std::uint64_t offset, std::uint64_t bytes, bool is_fresh) noexcept override {

@@ -29,6 +29,11 @@ class SimDisk final : public storage::Disk {
   [[nodiscard]] Result<std::vector<std::string>> list() override { return disk_.list(); }
   [[nodiscard]] Status sync_directory() override;
   [[nodiscard]] const std::string& path() const noexcept override { return disk_.path(); }
+  [[nodiscard]] storage::BootId boot_id() noexcept override { return disk_.boot_id(); }
+  void set_begun(bool begun) noexcept override {
+    if (!is_over_) disk_.set_begun(begun);
+  }
+  [[nodiscard]] bool has_begun() noexcept override { return disk_.has_begun(); }
 
  private:
   class SimFile;

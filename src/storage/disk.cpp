@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <charconv>
 #include <filesystem>
 #include <system_error>
 
@@ -23,6 +24,7 @@ namespace {
 
 constexpr mode_t kFileMode = 0600;
 constexpr std::uint64_t kPage = 4096;
+constexpr std::chrono::milliseconds kLockLook{20};  // whether the process before has ended
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, of Linux 5.14; not in every header
 
 Error cannot(const char* what, const std::string& path) {
@@ -68,8 +70,16 @@ class RealFile final : public File {
     ATOLL_CHECK(map_.empty());
     if (::ftruncate(fd_.get(), off_t(bytes)) != 0) return failure("resize", path_, errno);
     if (bytes == 0) return {};
-    const int error = ::posix_fallocate(fd_.get(), 0, off_t(bytes));
+    int error = EINTR;  // a large file takes its time, and a signal is no reason to fail
+    while (error == EINTR) error = ::posix_fallocate(fd_.get(), 0, off_t(bytes));
     return error == 0 ? Status() : failure("allocate space for", path_, error);
+  }
+
+  [[nodiscard]] Status extend(std::uint64_t bytes) override {
+    ATOLL_CHECK(map_.empty());
+    const auto now = size();
+    if (!now.ok() || *now >= bytes) return now.status();
+    return ::ftruncate(fd_.get(), off_t(bytes)) == 0 ? Status() : failure("resize", path_, errno);
   }
 
   [[nodiscard]] Result<std::uint64_t> size() override {
@@ -141,16 +151,41 @@ int flags_of(OpenMode mode) {
   return O_RDONLY;
 }
 
+/// The digits of a UUID, as the kernel gives it.
+BootId read_boot_id() noexcept {
+  char text[40] = {};
+  const base::Fd file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  const ssize_t got = file.valid() ? ::read(file.get(), text, sizeof(text) - 1) : 0;
+  std::string digits(text, std::size_t(std::max<ssize_t>(got, 0)));
+  std::erase_if(digits, [](char c) { return c == '-' || c == '\n'; });
+  BootId id{};
+  if (digits.size() != 32) return id;
+  for (std::size_t k = 0; k < id.size(); ++k) {
+    const char* const begin = digits.data() + 16 * k;
+    const auto [end, error] = std::from_chars(begin, begin + 16, id[k], 16);
+    if (error != std::errc{} || end != begin + 16) return {};
+  }
+  return id;
+}
+
+/// What is said of a directory, beside it.
+std::string mark_of(const std::string& path) {
+  std::string text = std::filesystem::absolute(path).lexically_normal().string();
+  while (text.size() > 1 && text.ends_with('/')) text.pop_back();
+  return text + ".begun";
+}
+
 /// Thread-safety: see Disk.
 class RealDisk final : public Disk {
  public:
-  explicit RealDisk(std::string path) : path_(std::move(path)) {
+  RealDisk(std::string path, std::chrono::milliseconds patience, base::Host& host)
+      : path_(std::move(path)), mark_(mark_of(path_)), boot_id_(read_boot_id()) {
     std::error_code error;
     std::filesystem::create_directories(path_, error);
     if (error) throw Error(fmt::format("cannot make {}: {}", path_, error.message()), Errc::kStorage);
     directory_ = base::Fd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!directory_.valid()) throw cannot("open", path_);
-    take_lock();
+    take_lock(patience, host);
   }
 
   [[nodiscard]] std::unique_ptr<File> open(const std::string& name, OpenMode mode) override {
@@ -191,15 +226,28 @@ class RealDisk final : public Disk {
   }
 
   [[nodiscard]] const std::string& path() const noexcept override { return path_; }
+  [[nodiscard]] BootId boot_id() noexcept override { return boot_id_; }
+
+  void set_begun(bool begun) noexcept override {
+    if (!begun) return void(::unlink(mark_.c_str()));
+    const base::Fd file(::open(mark_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, kFileMode));
+  }
+  [[nodiscard]] bool has_begun() noexcept override { return ::access(mark_.c_str(), F_OK) == 0; }
 
  private:
-  /// The lock ends with the process, so that who has it knows that the one before has ended.
-  void take_lock() {
+  /// The lock ends with the process, so that who has it knows that the one before has ended. That may still be on its
+  /// way: a node that was declared out is not always killed by who starts the next one.
+  void take_lock(std::chrono::milliseconds patience, base::Host& host) {
     const std::string path = path_ + "/" + kLockName;
     lock_ = base::Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kFileMode));
     if (!lock_.valid()) throw cannot("open", path);
     char text[32] = {};
-    if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+    const auto deadline = host.now() + patience;
+    while (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK && host.now() < deadline) {
+        host.sleep_for(kLockLook);
+        continue;
+      }
       if (errno != EWOULDBLOCK) throw cannot("lock", path);
       const ssize_t got = ::pread(lock_.get(), text, sizeof(text) - 1, 0);
       throw Error(fmt::format("process {} uses {}: give each node a directory of its own, or wait until that has ended",
@@ -213,14 +261,16 @@ class RealDisk final : public Disk {
   }
 
   std::string path_;
+  const std::string mark_;
+  const BootId boot_id_;
   base::Fd directory_;
   base::Fd lock_;
 };
 
 }  // namespace
 
-std::unique_ptr<Disk> open_disk(const std::string& path) {
-  return std::make_unique<RealDisk>(path);
+std::unique_ptr<Disk> open_disk(const std::string& path, std::chrono::milliseconds patience, base::Host& host) {
+  return std::make_unique<RealDisk>(path, patience, host);
 }
 
 std::unique_ptr<File> open_file(const std::string& path) {

@@ -2,6 +2,8 @@
 // one in memory (faulty_disk.hpp) for tests and for the simulator.
 #pragma once
 
+#include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "atoll/status.hpp"
+#include "base/host.hpp"
 
 namespace atoll::storage {
 
@@ -40,6 +43,9 @@ class File {
   [[nodiscard]] virtual Status sync() = 0;
   /// Makes it so long, with space on the disk for each byte. REQUIRES: it is not mapped.
   [[nodiscard]] virtual Status resize(std::uint64_t bytes) = 0;
+  /// Makes it so long at least. What is new is a hole, which takes no space on the disk before it is written.
+  /// REQUIRES: it is not mapped.
+  [[nodiscard]] virtual Status extend(std::uint64_t bytes) = 0;
   [[nodiscard]] virtual Result<std::uint64_t> size() = 0;
   /// The whole file as memory, shared with everyone who reads it, until the File is destroyed. The same each time.
   /// REQUIRES: resize() has made it, so that it has no holes.
@@ -59,6 +65,9 @@ enum class OpenMode : std::uint8_t {
   kWrite,   // it must be there
   kCreate,  // it is made if it is not there
 };
+
+/// Which start of the machine it is: another one each time. Zeros: nobody knows.
+using BootId = std::array<std::uint64_t, 2>;
 
 /// A directory of files, none of which is a directory.
 /// Thread-safety: as the system's; nobody removes what another opens.
@@ -81,14 +90,22 @@ class Disk {
   [[nodiscard]] virtual Status sync_directory() = 0;
   /// For messages.
   [[nodiscard]] virtual const std::string& path() const noexcept = 0;
+
+  /// Of the machine, as it runs now: what was written before it started was perhaps not written to the end.
+  [[nodiscard]] virtual BootId boot_id() noexcept = 0;
+  /// Notes beside the directory, not in it, whether a log began here: so that who empties the directory is found out.
+  /// Where nothing can be written beside it, nothing is noted.
+  virtual void set_begun(bool begun) noexcept = 0;
+  [[nodiscard]] virtual bool has_begun() noexcept = 0;
 };
 
 /// The file in which open_disk() leaves who uses the directory.
 inline constexpr const char* kLockName = "lock";
 
 /// A directory of the system, which is made if it is not there, for this process alone. Throws Error: it cannot be made
-/// or written to, or another process has it.
-[[nodiscard]] std::unique_ptr<Disk> open_disk(const std::string& path);
+/// or written to, or another process has it and does not end within `patience`.
+[[nodiscard]] std::unique_ptr<Disk> open_disk(const std::string& path, std::chrono::milliseconds patience = {},
+                                              base::Host& host = base::Host::real());
 
 /// One file of the system, for reading, whoever has its directory. Throws Error.
 [[nodiscard]] std::unique_ptr<File> open_file(const std::string& path);

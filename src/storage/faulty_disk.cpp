@@ -58,6 +58,16 @@ class FaultyFile final : public File {
     if (fails || is_over()) return failure("resize", name_, EIO);
     if (!disk_.fits(*inode_, bytes)) return failure("allocate space for", name_, ENOSPC);
     inode_->now->resize(bytes);
+    inode_->allocated = bytes;
+    return {};
+  }
+
+  [[nodiscard]] Status extend(std::uint64_t bytes) override {
+    const bool fails = disk_.begin(Operation::kResize);
+    const base::MutexLock lock(disk_.mutex_);
+    ATOLL_CHECK(!mapped_);
+    if (fails || is_over()) return failure("resize", name_, EIO);
+    if (inode_->now->size() < bytes) inode_->now->resize(bytes);
     return {};
   }
 
@@ -156,9 +166,9 @@ bool FaultyDisk::begin(Operation kind) {
 bool FaultyDisk::fits(const Inode& inode, std::uint64_t bytes) const {
   std::uint64_t others = 0;
   for (const auto& [name, one] : names_) {
-    if (one.get() != &inode) others += one->now->size();
+    if (one.get() != &inode) others += one->allocated;
   }
-  return bytes <= inode.now->size() || (others <= capacity_ && bytes <= capacity_ - others);
+  return bytes <= inode.allocated || (others <= capacity_ && bytes <= capacity_ - others);
 }
 
 Status FaultyDisk::write(Inode& inode, const std::string& name, std::uint64_t offset, std::span<const std::byte> from,
@@ -169,7 +179,7 @@ Status FaultyDisk::write(Inode& inode, const std::string& name, std::uint64_t of
     from = from.first(end > offset ? end - offset : 0);
   }
   if (!fits(inode, offset + from.size())) {  // what fits is written
-    std::uint64_t room = inode.now->size();
+    std::uint64_t room = inode.allocated;
     while (fits(inode, room + kSector)) room += kSector;
     from = from.first(room > offset ? std::min<std::uint64_t>(room - offset, from.size()) : 0);
     error = ENOSPC;
@@ -179,6 +189,7 @@ Status FaultyDisk::write(Inode& inode, const std::string& name, std::uint64_t of
       ATOLL_CHECK(inode.now.use_count() == 1);  // a mapped file does not grow
       inode.now->resize(offset + from.size());
     }
+    inode.allocated = std::max(inode.allocated, offset + from.size());
     base::racy_copy(inode.now->data() + offset, from.data(), from.size());
   }
   return error == 0 ? Status() : failure("write", name, error);
@@ -242,8 +253,27 @@ void FaultyDisk::crash_power(std::uint64_t seed) {
   }
   names_ = synced_names_;
   changes_.clear();
-  for (const auto& inode : inodes()) inode->now = std::make_shared<Bytes>(inode->synced);
+  for (const auto& inode : inodes()) {
+    inode->now = std::make_shared<Bytes>(inode->synced);
+    inode->allocated = std::min<std::uint64_t>(inode->allocated, inode->synced.size());
+  }
+  ++boots_;
   begin_life();
+}
+
+BootId FaultyDisk::boot_id() noexcept {
+  const base::MutexLock lock(mutex_);
+  return {boots_, 0};
+}
+
+void FaultyDisk::set_begun(bool begun) noexcept {
+  const base::MutexLock lock(mutex_);
+  begun_ = begun;
+}
+
+bool FaultyDisk::has_begun() noexcept {
+  const base::MutexLock lock(mutex_);
+  return begun_;
 }
 
 void FaultyDisk::apply(Names& names, const Change& change) {

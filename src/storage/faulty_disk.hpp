@@ -17,7 +17,7 @@ namespace atoll::storage {
 
 /// What a disk can be asked for; opening, looking and mapping are not counted, for they leave nothing behind.
 enum class Operation : std::uint8_t { kRead, kWrite, kSync, kResize, kRemove, kRename, kSyncDirectory };
-inline constexpr std::size_t kOperations = 7;
+inline constexpr std::size_t kOperations = 7;  // extending is a resize
 
 /// Deterministic: the same calls and seeds give the same bytes.
 /// Thread-safety: every method may be called from any thread. Stores through a map may race with a sync, as they may
@@ -42,7 +42,7 @@ class FaultyDisk final : public Disk {
   void fail_from(std::uint64_t n) { fail_operation(n, UINT64_MAX); }
   /// The next operation of this kind fails.
   void fail_next(Operation kind);
-  /// The files together may have so many bytes; what would make them larger fails with kStorageFull.
+  /// The files together may have so many bytes, but for holes at their ends; what would need more fails with kStorageFull.
   void set_capacity(std::uint64_t bytes);
   /// Called before each operation, without any lock: to count, to be slow, to stop a thread there.
   void set_hook(std::function<void(Operation)> hook);
@@ -69,6 +69,10 @@ class FaultyDisk final : public Disk {
   [[nodiscard]] Result<std::vector<std::string>> list() override;
   [[nodiscard]] Status sync_directory() override;
   [[nodiscard]] const std::string& path() const noexcept override { return path_; }
+  /// Another one after each crash_power().
+  [[nodiscard]] BootId boot_id() noexcept override;
+  void set_begun(bool begun) noexcept override;
+  [[nodiscard]] bool has_begun() noexcept override;
 
  private:
   friend class FaultyFile;
@@ -76,6 +80,7 @@ class FaultyDisk final : public Disk {
   struct Inode {
     std::shared_ptr<Bytes> now = std::make_shared<Bytes>();  // what processes see
     Bytes synced;                                            // what the disk has for sure
+    std::uint64_t allocated = 0;                             // what is behind these bytes takes no space
   };
   using Names = std::map<std::string, std::shared_ptr<Inode>>;
   /// A change of the directory: `to` becomes `inode`, or nothing; and `from`, if it is not empty, nothing.
@@ -103,6 +108,8 @@ class FaultyDisk final : public Disk {
   Names synced_names_ ATOLL_GUARDED_BY(mutex_);
   std::vector<Change> changes_ ATOLL_GUARDED_BY(mutex_);  // from the one to the other
   std::uint64_t life_ ATOLL_GUARDED_BY(mutex_) = 0;
+  std::uint64_t boots_ ATOLL_GUARDED_BY(mutex_) = 1;
+  bool begun_ ATOLL_GUARDED_BY(mutex_) = false;
   std::uint64_t capacity_ ATOLL_GUARDED_BY(mutex_) = UINT64_MAX;
   std::uint64_t operations_ ATOLL_GUARDED_BY(mutex_) = 0;
   std::uint64_t counts_[kOperations] ATOLL_GUARDED_BY(mutex_) = {};

@@ -23,6 +23,7 @@ using namespace log;
 enum How : std::uint8_t { kCheckpoint = 1, kRepair = 2, kCut = 4, kFrom = 8 };
 constexpr std::size_t kBlock = 512;
 constexpr std::size_t kMostBlocks = 16;
+constexpr std::uint64_t kMostMemory = 128 << 10;  // of a checkpoint that is read
 
 template <typename T>
 void put(std::vector<std::byte>& file, std::size_t at, const T& value) {
@@ -117,7 +118,9 @@ void check_checkpoint(Input& input, std::uint8_t how) {
     at += kCheckpointSlotBytes;
   }
   for (const char* const name : {kMemoryName, kLinesName}) {
-    disk.open(name, storage::OpenMode::kCreate)->write(0, std::as_bytes(std::span(blobs))).or_throw();
+    const auto part = disk.open(name, storage::OpenMode::kCreate);
+    part->write(0, std::as_bytes(std::span(blobs))).or_throw();
+    if ((how & kRepair) != 0) part->extend(kMostMemory).or_throw();  // a shorter one is refused
   }
   try {
     auto reader = CheckpointReader::open(disk);

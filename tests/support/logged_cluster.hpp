@@ -34,6 +34,9 @@ class BorrowedDisk final : public storage::Disk {
   [[nodiscard]] Result<std::vector<std::string>> list() override { return disk_.list(); }
   [[nodiscard]] Status sync_directory() override { return disk_.sync_directory(); }
   [[nodiscard]] const std::string& path() const noexcept override { return disk_.path(); }
+  [[nodiscard]] storage::BootId boot_id() noexcept override { return disk_.boot_id(); }
+  void set_begun(bool begun) noexcept override { disk_.set_begun(begun); }
+  [[nodiscard]] bool has_begun() noexcept override { return disk_.has_begun(); }
 
  private:
   storage::Disk& disk_;

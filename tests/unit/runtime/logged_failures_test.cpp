@@ -445,7 +445,7 @@ TEST(LogDirectory, IsUsedByOneNodeAtATimeAndLeftBehind) {
   const std::filesystem::path directory =
       std::filesystem::path(testing::TempDir()) / ("atoll-logged-" + std::to_string(::getpid()));
   Options options = logged();
-  options.log_dir = directory;
+  options.log_dir = directory / "node";
   global_ptr<std::uint64_t> word;
   {
     test::LocalCluster cluster(1, options);
@@ -459,6 +459,13 @@ TEST(LogDirectory, IsUsedByOneNodeAtATimeAndLeftBehind) {
     test::LocalCluster cluster(1, options);
     EXPECT_EQ(cluster[0].read(word).value(), 77u);
   }
+  // Who empties it is found out.
+  for (const auto& entry : std::filesystem::directory_iterator(directory / "node")) {
+    std::filesystem::remove(entry.path());
+  }
+  EXPECT_THAT(why_not(options, nullptr), HasSubstr("both are missing"));
+  options.recover = false;
+  EXPECT_EQ(why_not(options, nullptr), "");
   std::filesystem::remove_all(directory);
 }
 

@@ -104,6 +104,27 @@ TEST_P(AnyDisk, HolesAreFound) {
   file->read_ahead(0, 1 << 20);
 }
 
+TEST_P(AnyDisk, WhatIsExtendedIsAHole) {
+  const auto file = disk_->open("one", OpenMode::kCreate);
+  file->write(0, bytes_of("hello")).or_throw();
+  file->extend(1 << 20).or_throw();
+  EXPECT_EQ(file->size().value(), 1u << 20);
+  EXPECT_EQ(text_of(*file, 0, 6), std::string("hello") + '\0');
+  EXPECT_LE(file->next_extent(0).value().bytes, 64u << 10);
+  file->extend(1 << 10).or_throw();  // never shorter
+  EXPECT_EQ(file->size().value(), 1u << 20);
+}
+
+TEST_P(AnyDisk, SaysWhetherALogBegan) {
+  EXPECT_FALSE(disk_->has_begun());
+  disk_->set_begun(true);
+  EXPECT_TRUE(disk_->has_begun());
+  EXPECT_TRUE(disk_->list().value().empty());  // beside the directory
+  disk_->set_begun(false);
+  EXPECT_FALSE(disk_->has_begun());
+  EXPECT_NE(disk_->boot_id(), BootId{});
+}
+
 TEST_P(AnyDisk, NamesComeAndGo) {
   disk_->open("one", OpenMode::kCreate)->write(0, bytes_of("1")).or_throw();
   disk_->open("two", OpenMode::kCreate)->write(0, bytes_of("2")).or_throw();

@@ -1,0 +1,231 @@
+// What the process before has left: is it whole, and what does it say?
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "atoll/detail/line.hpp"
+#include "base/units.hpp"
+#include "runtime/journal.hpp"
+#include "runtime/journal_blobs.hpp"
+
+namespace atoll::runtime {
+
+using log::RecordType;
+using log::Sequence;
+
+namespace {
+constexpr unsigned kMostLoaders = 8;  // threads that read a checkpoint
+constexpr const char* kRemedy =
+    "put it back from a copy, or, where the memory of the cluster may be lost, start without --recover in an empty "
+    "folder";
+}  // namespace
+
+void Journal::refuse_old() {
+  const auto names = disk_->list();
+  names.status().or_throw();
+  for (const std::string& name : *names) {
+    if (log::generation_of(name) == 0 && !name.starts_with("checkpoint")) continue;
+    throw Error(fmt::format("{} holds the log of a node that ran before: give --recover to go on from it, or another "
+                            "directory",
+                            disk_->path()),
+                Errc::kAlreadyExists);
+  }
+  disk_->set_begun(false);  // what ran here before is not this cluster
+}
+
+void Journal::check_owner(NodeId node) const {
+  if (node == self_) return;
+  throw Error(fmt::format("{} holds the log of node {}, this is node {}", disk_->path(), node, self_), Errc::kStorage);
+}
+
+/// Records that are missing are not seen by who does the others again: what is there must go together.
+void Journal::check_whole(bool has_checkpoint, Sequence from, const log::ReadReport& logs) const {
+  const auto missing = [this](const std::string& what) {
+    return Error(fmt::format("{}: {}: {}", disk_->path(), what, kRemedy), Errc::kStorage);
+  };
+  if (logs.files == 0) {
+    if (has_checkpoint) throw missing("there is a checkpoint, but the log that goes with it (log.N) is missing");
+    const auto names = disk_->list();
+    names.status().or_throw();
+    for (const std::string& name : *names) {
+      if (name.starts_with(log::kCheckpointName)) throw missing(fmt::format("{} is there, but no log (log.N)", name));
+    }
+    if (disk_->has_begun()) throw missing("this node has had a log and perhaps a checkpoint, and both are missing");
+    return;
+  }
+  const Sequence needed = std::max<Sequence>(from, 1), begins = std::max(logs.first, logs.needless);
+  if (begins <= needed) return;
+  if (has_checkpoint) {
+    throw missing(fmt::format("the checkpoint needs the log from record {} on, but that begins at {}: there was a "
+                              "newer checkpoint, or an older log",
+                              needed, begins));
+  }
+  throw missing(fmt::format("the log begins at record {}, and the checkpoint, which has what was before, is missing or "
+                            "empty",
+                            begins));
+}
+
+void Journal::load(log::CheckpointReader& checkpoint, Legacy& legacy, std::span<std::byte> memory,
+                   const PrepareMemory& prepare, memory::Allocator& allocator) {
+  const unsigned threads = host_.work_takes_time() ? std::min(std::thread::hardware_concurrency(), kMostLoaders) : 1;
+  checkpoint.load_memory(memory, {host_, threads, prepare}).or_throw();
+  checkpoint.read_lines(0, legacy.lines).or_throw();
+  const auto part = [&checkpoint](const char* name) -> std::span<const std::byte> {
+    const auto found = checkpoint.blobs().find(name);
+    if (found == checkpoint.blobs().end()) {
+      throw Error(fmt::format("the checkpoint has no part \"{}\"", name), Errc::kStorage);
+    }
+    return found->second;
+  };
+  allocator.load(part(kAllocatorBlob)).or_throw();
+  for (BlobReader blob(part(kRegionsBlob)); !blob.empty();) {
+    const GlobalAddress first(blob.number());
+    const std::uint64_t bytes = blob.number();
+    legacy.set_region({first, bytes, std::uint8_t(blob.number())});
+  }
+  for (BlobReader blob(part(kPeersBlob)); !blob.empty();) {
+    const std::uint64_t node = blob.number();
+    const std::uint64_t memory_of = blob.number();
+    legacy.peers[node] = {memory_of, blob.number()};
+  }
+  for (BlobReader blob(part(kAnsweredBlob)); !blob.empty();) {
+    const Caller caller{NodeId(blob.number()), blob.number()};
+    legacy.answered.note(caller, blob.number());
+  }
+  for (BlobReader blob(part(kNamesBlob)); !blob.empty();) {
+    const std::string name = blob.text();
+    legacy.names[name] = blob.number();
+  }
+}
+
+Legacy Journal::recover(std::span<std::byte> memory, const PrepareMemory& prepare, memory::Allocator& allocator) {
+  Legacy legacy;
+  legacy.lines.resize(memory_bytes_ / line_bytes_);
+  auto checkpoint = log::CheckpointReader::open(*disk_);
+  const Sequence from = checkpoint ? checkpoint->redo_from() : 0;
+  if (checkpoint) check_owner(checkpoint->node());
+  const Result<log::LoadedLog> loaded = log::read_logs(*disk_, {.from = from});
+  loaded.status().or_throw();
+  if (loaded->report().files != 0) check_owner(loaded->report().node);
+  check_whole(checkpoint.has_value(), from, loaded->report());
+  if (checkpoint) {
+    if (checkpoint->memory_bytes() != memory_bytes_ || checkpoint->line_bytes() != line_bytes_) {
+      throw Error(
+          fmt::format("the checkpoint is of a node with {} in lines of {} bytes, this one has {} in lines of {}",
+                      base::format_bytes(checkpoint->memory_bytes()), checkpoint->line_bytes(),
+                      base::format_bytes(memory_bytes_), line_bytes_));
+    }
+    load(*checkpoint, legacy, memory, prepare, allocator);
+  }
+  for (std::size_t i = 0; i < loaded->size(); ++i) replay((*loaded)[i], legacy, memory, allocator);
+  legacy.records = loaded->size();
+  highest_ = std::max(from, loaded->highest());
+  now_.regions = legacy.regions;
+  now_.names = legacy.names;
+  now_.answered = legacy.answered;
+  return legacy;
+}
+
+namespace {
+
+/// The record of a call of another node ends with whose it was.
+void note_answered(const log::Record& record, Legacy& legacy) {
+  if (record.payload.size() < sizeof(Asked)) return;
+  Asked asked;
+  std::memcpy(&asked, record.payload.data() + record.payload.size() - sizeof(asked), sizeof(asked));
+  legacy.answered.note({NodeId(asked.node), asked.number}, GlobalAddress(record.head.address).offset());
+}
+
+}  // namespace
+
+/// One record, done again. What it says was so at its time; later ones follow.
+void Journal::replay(const log::Record& record, Legacy& legacy, std::span<std::byte> memory,
+                     memory::Allocator& allocator) {
+  const log::RecordHead& head = record.head;
+  const GlobalAddress address(head.address);
+  const bool own = address.node() == self_;
+  const std::uint64_t line = address.offset() / line_bytes_;
+  const auto outside = [&] {
+    if (address.offset() <= memory_bytes_ && record.payload.size() <= memory_bytes_ - address.offset()) return;
+    throw Error(fmt::format("record {} of the log is about memory that this node does not have", record.sequence),
+                Errc::kStorage);
+  };
+  switch (head.type) {
+    case RecordType::kNone: break;
+    case RecordType::kWrite:
+      if (own) {
+        outside();
+        std::span<const std::byte> bytes = record.payload;
+        if ((head.flags & kForAnother) != 0 && bytes.size() > sizeof(Asked)) {
+          note_answered(record, legacy);
+          bytes = bytes.first(bytes.size() - sizeof(Asked));
+        }
+        std::memcpy(memory.data() + address.offset(), bytes.data(), bytes.size());
+        mark_dirty(address.offset(), bytes.size());
+      } else if (const auto found = legacy.owned.upper_bound(address.bits()); found != legacy.owned.begin()) {
+        OwnedLine& owned = std::prev(found)->second;
+        const std::uint64_t at = address.bits() - std::prev(found)->first;
+        if (owned.tenure == head.number && at + record.payload.size() <= owned.bytes.size()) {
+          std::memcpy(owned.bytes.data() + at, record.payload.data(), record.payload.size());
+        }
+      }
+      break;
+    case RecordType::kImage:
+      if (own) throw Error("the log has an image of one of the node's own lines", Errc::kStorage);
+      legacy.owned[address.bits()] = {head.number, {record.payload.begin(), record.payload.end()}};
+      break;
+    case RecordType::kTaken:
+      outside();
+      std::memcpy(memory.data() + address.offset(), record.payload.data(), record.payload.size());
+      mark_dirty(address.offset(), record.payload.size());
+      legacy.lines[line] = {head.number, kNoNode};
+      break;
+    case RecordType::kUndo:
+    case RecordType::kGrant:
+      outside();
+      legacy.lines[line] = {head.number, head.node};
+      mark_dirty(address.offset(), 1);
+      break;
+    case RecordType::kReturned:
+      if (const auto found = legacy.owned.find(address.bits());
+          found != legacy.owned.end() && found->second.tenure == head.number) {
+        legacy.owned.erase(found);
+      }
+      break;
+    case RecordType::kAllocate: {
+      const auto block = (head.flags & kInGrains) != 0 ? allocator.allocate_aligned(head.number, detail::kGrainBytes)
+                                                       : allocator.allocate(head.number);
+      note_answered(record, legacy);
+      if (!block.ok() || block->offset != address.offset()) {
+        throw Error(
+            fmt::format("record {} of the log: memory was handed out that this allocator would not", record.sequence),
+            Errc::kStorage);
+      }
+      break;
+    }
+    case RecordType::kFree:
+      note_answered(record, legacy);
+      allocator.free(address.offset()).or_throw();
+      break;
+    case RecordType::kRegion: legacy.set_region({address, head.number, head.flags}); break;
+    case RecordType::kPeer: {
+      std::uint64_t slots = 0;
+      if (record.payload.size() == sizeof(slots)) std::memcpy(&slots, record.payload.data(), sizeof(slots));
+      legacy.peers[head.node] = {head.number, slots};
+      break;
+    }
+    case RecordType::kName: {
+      const std::string name(reinterpret_cast<const char*>(record.payload.data()), record.payload.size());
+      if (address) {
+        legacy.names[name] = address.bits();
+      } else {
+        legacy.names.erase(name);
+      }
+      break;
+    }
+  }
+}
+
+}  // namespace atoll::runtime
