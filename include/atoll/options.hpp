@@ -44,6 +44,7 @@ struct Options {
   std::string log_dir;                     // the node's own directory for log and checkpoint
   std::uint64_t log_bytes = 256ull << 20;  // how long the log may get before a checkpoint must have freed some of it
   bool recover = false;                    // the log in log_dir is that of this node's former process: go on from it
+  bool recover_after_reboot = false;       // with `recover`, in mode process: also where the machine was started since
   /// A logged cluster: how long those who wait for a node that died wait for it to be back before they get an error.
   std::chrono::milliseconds recovery_wait{60'000};
   std::chrono::milliseconds join_timeout{30'000};

@@ -88,6 +88,7 @@ Options Options::from_environment() {
   options.log_dir = text_from("ATOLL_LOG_DIR", options.log_dir, kMaxPathBytes);
   options.log_bytes = bytes_from("ATOLL_LOG_SIZE", options.log_bytes);
   options.recover = switch_from("ATOLL_RECOVER", options.recover);
+  options.recover_after_reboot = switch_from("ATOLL_RECOVER_AFTER_REBOOT", options.recover_after_reboot);
   options.recovery_wait =
       std::chrono::milliseconds(number_from("ATOLL_RECOVERY_WAIT_MS", std::uint32_t(options.recovery_wait.count())));
   if (options.recover) options.join_timeout = std::max(options.join_timeout, options.recovery_wait);

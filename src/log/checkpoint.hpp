@@ -52,6 +52,9 @@ class CheckpointWriter {
   /// kStorageFull, as by the others: begin() again, later.
   [[nodiscard]] Status commit();
 
+  /// The disk has what was written, in any mode.
+  [[nodiscard]] Status sync_all();
+
   /// How many there have been; 0: none yet.
   [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
 

@@ -122,6 +122,15 @@ Status CheckpointWriter::write_blobs() {
   return bytes.empty() ? Status() : written(file.write(0, bytes));
 }
 
+Status CheckpointWriter::sync_all() {
+  if (!failed_.ok()) return failed_;
+  for (storage::File* const file :
+       {memory_.get(), lines_.get(), blob_files_[0].get(), blob_files_[1].get(), header_.get()}) {
+    if (const Status status = file->sync(); !status.ok()) return failed_ = status;
+  }
+  return {};
+}
+
 Status CheckpointWriter::commit() {
   ATOLL_CHECK(begun_);
   if (!failed_.ok()) return failed_;

@@ -10,15 +10,17 @@
 
 #include "log/crc32c.hpp"
 #include "log/record.hpp"
+#include "storage/disk.hpp"
 
 namespace atoll::log {
 
 static_assert(std::endian::native == std::endian::little, "what is on disk has its low byte first");
 
 inline constexpr std::uint64_t kLogMagic = 0x474f4c4c4c4f5441;  // "ATOLLLOG"
-inline constexpr std::uint32_t kLogVersion = 1;
+inline constexpr std::uint32_t kLogVersion = 2;
 inline constexpr std::uint64_t kFileHeaderBytes = 4096;
 inline constexpr std::array<std::uint64_t, 2> kTruncationAt = {512, 1024};  // sectors of their own
+inline constexpr std::uint64_t kEndingAt = 1536;
 
 /// At the beginning of the file; written once, before anything else.
 struct FileHeader {
@@ -28,12 +30,13 @@ struct FileHeader {
   std::uint64_t blocks = 0;
   std::uint64_t generation = 0;  // which life of the node
   std::uint64_t first = 0;       // no record has a lower sequence
+  storage::BootId boot{};        // of the machine, when the log was made
   NodeId node = 0;
   std::uint8_t mode = 0;  // LogMode
   std::uint8_t zero = 0;
   std::uint32_t crc = 0;  // of all before it
 };
-static_assert(sizeof(FileHeader) == 48 && offsetof(FileHeader, crc) == 44);
+static_assert(sizeof(FileHeader) == 64 && offsetof(FileHeader, boot) == 40 && offsetof(FileHeader, crc) == 60);
 
 /// Records below `before` are not needed any more. Written in turn to two places: the higher valid one counts.
 struct Truncation {
@@ -42,6 +45,14 @@ struct Truncation {
   std::uint32_t crc = 0;  // of the generation, and all before it
 };
 static_assert(sizeof(Truncation) == 16 && offsetof(Truncation, crc) == 12);
+
+/// Written when the node has ended in order: the disk has all of the log, and of the checkpoint.
+struct Ending {
+  std::uint64_t last = 0;  // the highest sequence
+  std::uint32_t zero = 0;
+  std::uint32_t crc = 0;  // of the generation, and all before it
+};
+static_assert(sizeof(Ending) == 16 && offsetof(Ending, crc) == 12);
 
 inline constexpr std::uint64_t kBlockMagic = 0x4b4c424c4c4f5441;  // "ATOLLBLK"
 
@@ -82,6 +93,9 @@ static_assert(sizeof(RecordHeader) == 40 && offsetof(RecordHeader, length) == 4 
 }
 [[nodiscard]] inline std::uint32_t crc_of(const Truncation& truncation, std::uint64_t generation) noexcept {
   return crc32c(crc32c_of(0, generation), std::as_bytes(std::span(&truncation, 1)).first(offsetof(Truncation, crc)));
+}
+[[nodiscard]] inline std::uint32_t crc_of(const Ending& ending, std::uint64_t generation) noexcept {
+  return crc32c(crc32c_of(0, generation), std::as_bytes(std::span(&ending, 1)).first(offsetof(Ending, crc)));
 }
 [[nodiscard]] inline std::uint32_t crc_of(const BlockHeader& header, std::uint64_t generation) noexcept {
   return crc32c(crc32c_of(0, generation), std::as_bytes(std::span(&header, 1)).first(offsetof(BlockHeader, crc)));

@@ -26,7 +26,6 @@ constexpr std::uint64_t kMostBlocks = 1u << 24;
 constexpr std::uint32_t kLargestBlock = 256 << 10;  // of those that are chosen here
 constexpr std::uint32_t kPage = 4096;
 constexpr const char* kPrefix = "log.";
-constexpr const char* kNewName = "log-new";
 
 int membarrier(int command) noexcept {
   return int(::syscall(SYS_membarrier, command, 0, 0));
@@ -158,14 +157,19 @@ Log::Log(storage::Disk& disk, const LogConfig& config)
   has_barrier_ = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
   const auto names = disk.list();
   names.status().or_throw();
+  generation_ = config.after_generation;
+  std::vector<std::uint64_t> generations;
   for (const std::string& name : *names) {
     const std::uint64_t generation = generation_of(name);
     if (generation == 0) continue;
+    generations.push_back(generation);
     generation_ = std::max(generation_, generation);
-    if (mode_ == LogMode::kPower) disk.open(name, storage::OpenMode::kWrite)->sync().or_throw();
+    const bool is_kept = mode_ == LogMode::kPower && !config.replaces;
+    if (is_kept) disk.open(name, storage::OpenMode::kWrite)->sync().or_throw();
   }
   ++generation_;
-  create(kFileHeaderBytes + blocks * block_bytes_);
+  std::sort(generations.begin(), generations.end());
+  create(kFileHeaderBytes + blocks * block_bytes_, config.replaces && take_over(generations));
   const base::MutexLock lock(mutex_);
   blocks_.resize(blocks_count_);
   for (std::uint32_t k = blocks_count_; k > 0; --k) free_.push_back(k - 1);
@@ -177,12 +181,30 @@ Log::~Log() {
   ATOLL_CHECK(writers_.empty());
 }
 
+/// The newest of the logs before becomes the one that is made, so that no disk must have room for two. False: there is
+/// none. It has no name any more, durably, before anything in it is changed; until it has its new one there is always
+/// this file, by which a recovery tells that no log was lost.
+bool Log::take_over(const std::vector<std::uint64_t>& generations) {
+  if (generations.empty()) return disk_.exists(kNewLogName);
+  for (std::size_t k = 0; k + 1 < generations.size(); ++k) disk_.remove(log_name(generations[k])).or_throw();
+  disk_.rename(log_name(generations.back()), kNewLogName).or_throw();
+  disk_.sync_directory().or_throw();
+  return true;
+}
+
 /// It gets its name when it is whole: a file that is called a log is one.
-void Log::create(std::uint64_t bytes) {
-  if (disk_.exists(kNewName)) disk_.remove(kNewName).or_throw();
-  const auto fresh = disk_.open(kNewName, storage::OpenMode::kCreate);
-  fresh->resize(bytes).or_throw();
+void Log::create(std::uint64_t bytes, bool replaces) {
+  if (!replaces && disk_.exists(kNewLogName)) disk_.remove(kNewLogName).or_throw();
+  const auto fresh = disk_.open(kNewLogName, storage::OpenMode::kCreate);
+  const std::uint64_t before = fresh->size().value();
+  if (const Status status = fresh->resize(bytes); !status.ok()) {
+    // What was allocated of it would be in the way of whoever makes room.
+    (void)(replaces ? fresh->resize(before) : disk_.remove(kNewLogName));
+    throw Error(fmt::format("{} (a log of {} in {})", status.what(), base::format_bytes(bytes), disk_.path()),
+                status.code());
+  }
   FileHeader header;
+  header.boot = disk_.boot_id();
   header.block_bytes = block_bytes_;
   header.blocks = blocks_count_;
   header.generation = generation_;
@@ -192,7 +214,7 @@ void Log::create(std::uint64_t bytes) {
   header.crc = crc_of(header);
   fresh->write(0, std::as_bytes(std::span(&header, 1))).or_throw();
   fresh->sync().or_throw();
-  disk_.rename(kNewName, log_name(generation_)).or_throw();
+  disk_.rename(kNewLogName, log_name(generation_)).or_throw();
   disk_.sync_directory().or_throw();
   file_ = disk_.open(log_name(generation_), storage::OpenMode::kWrite);
   map_ = file_->map().value();
@@ -336,6 +358,16 @@ Status Log::sync() {
   while (old < sure && !durable_.compare_exchange_weak(old, sure, std::memory_order_release)) {
   }
   return {};
+}
+
+Status Log::close() {
+  if (const Status status = health(); !status.ok()) return status;
+  if (const Status status = file_->sync(); !status.ok()) return status;
+  Ending ending;
+  ending.last = last();
+  ending.crc = crc_of(ending, generation_);
+  store_words(map_.data() + kEndingAt, ending);
+  return file_->sync();
 }
 
 Status Log::health() const {

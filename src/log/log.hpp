@@ -25,7 +25,14 @@ struct LogConfig {
   std::uint64_t reserve_bytes = 0;  // that only append_reserved() may use; 0: a quarter of all
   NodeId node = 0;
   Sequence after = 0;  // sequences of this life are higher: LoadedLog::highest() of what there was
+  /// Nothing of earlier logs is needed any more: this one gets the space of the last of them, and the others are
+  /// removed. REQUIRES: a checkpoint says so, durably if the mode is power.
+  bool replaces = false;
+  std::uint64_t after_generation = 0;  // that of this life is higher, whatever files there are
 };
+
+/// A log without a name: it is being made, of nothing or of one that it replaces.
+inline constexpr const char* kNewLogName = "log-new";
 
 /// "log.3" of generation 3; and the other way round, 0 for what is no log's name.
 [[nodiscard]] std::string log_name(std::uint64_t generation);
@@ -73,6 +80,8 @@ class Log {
   /// Makes durable what was complete when it was called. Mode power: a sync of the file, for GroupCommit's thread.
   /// When it returns, durable() may still be lower than last() was: appends of others were under way.
   [[nodiscard]] Status sync();
+  /// The disk has all of it, in any mode, and the file says so. REQUIRES: nobody appends any more.
+  [[nodiscard]] Status close();
   /// Has a sync failed? Which one.
   [[nodiscard]] Status health() const;
 
@@ -82,7 +91,8 @@ class Log {
   /// Writers leave their blocks, idle ones at once and the others at their next append, so that a later
   /// truncate_before() may free them.
   void seal();
-  /// Removes the logs of earlier lives. REQUIRES: as for truncate_before(), with a sequence of this life.
+  /// Removes the logs of earlier lives that this one has not replaced. REQUIRES: as for truncate_before(), with a
+  /// sequence of this life.
   [[nodiscard]] Status discard_old();
 
   [[nodiscard]] LogMode mode() const noexcept { return mode_; }
@@ -105,7 +115,8 @@ class Log {
                        std::span<const std::byte> payload) noexcept;
 
   Log(storage::Disk& disk, const LogConfig& config);
-  void create(std::uint64_t bytes);
+  [[nodiscard]] bool take_over(const std::vector<std::uint64_t>& generations);
+  void create(std::uint64_t bytes, bool replaces);
   [[nodiscard]] Result<Sequence> append(Writer& writer, const RecordHead& head, std::span<const std::byte> payload,
                                         bool reserved);
   [[nodiscard]] Status next_block(Writer& writer, bool reserved) ATOLL_EXCLUDES(mutex_);

@@ -70,6 +70,9 @@ class LogReader {
     }
     const Sequence first = loaded_.report_.first;
     loaded_.report_.first = first == 0 ? header_.first : std::min(first, header_.first);
+    const auto ending = read_at<Ending>(file, kEndingAt);
+    if (!ending.ok()) return ending.status();
+    loaded_.report_.is_closed = ending->last != 0 && ending->crc == crc_of(*ending, header_.generation);
     note(start_ - (start_ > 0 ? 1 : 0));
     entries_.clear();
     for (std::uint64_t k = 0; k < header_.blocks; ++k) {
@@ -155,6 +158,7 @@ class LogReader {
     report.node = header_.node;
     report.generation = header_.generation;
     report.mode = LogMode(header_.mode);
+    report.boot = header_.boot;
   }
 
   void note(Sequence sequence) { loaded_.highest_ = std::max(loaded_.highest_, sequence); }

@@ -35,6 +35,8 @@ struct ReadReport {
   NodeId node = 0;              // of the last file, as the next
   std::uint64_t generation = 0;
   LogMode mode = LogMode::kOff;
+  storage::BootId boot{};
+  bool is_closed = false;  // the node has ended in order, and the disk has all of it
 };
 
 /// The records of a log, or of the logs of several lives, in the order of their sequences.

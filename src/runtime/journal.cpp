@@ -66,6 +66,7 @@ Journal::Journal(const Options& options, base::Host& host, std::unique_ptr<stora
       images_bytes_(images_bytes_of(options, slots)),
       host_(host),
       disk_(std::move(disk)),
+      recover_after_reboot_(options.recover_after_reboot),
       slots_(slots),
       last_(memory_bytes / options.line_bytes),
       dirty_((memory_bytes / kPageBytes + kWordBits - 1) / kWordBits) {
@@ -117,6 +118,8 @@ void Journal::begin(std::uint32_t epoch, const Legacy& legacy, OnDurable on_dura
   config.bytes = log_bytes_;
   config.node = self_;
   config.after = highest_;
+  config.replaces = replaces_;
+  config.after_generation = generation_;
   config.max_payload = largest_line_;
   config.block_bytes = std::uint32_t(
       std::clamp<std::uint64_t>(std::bit_floor(log_bytes_ / 64), (kImagesInBlock + 1) * largest_line_, kLargestBlock));
@@ -124,8 +127,7 @@ void Journal::begin(std::uint32_t epoch, const Legacy& legacy, OnDurable on_dura
   log_ = log::Log::open(*disk_, config);
   disk_->set_begun(true);
   engine_ = std::make_unique<Writer>(*log_);
-  const log::CheckpointShape shape{memory_bytes_, line_bytes_, self_, mode_ == LogMode::kPower};
-  checkpoint_ = std::make_unique<log::CheckpointWriter>(*disk_, shape);
+  if (checkpoint_ == nullptr) checkpoint_ = std::make_unique<log::CheckpointWriter>(*disk_, shape());
   if (mode_ == LogMode::kPower) {
     commit_ = std::make_unique<log::GroupCommit>(
         *log_, host_, [on_durable = std::move(on_durable)](Sequence, const Status& status) { on_durable(status); });
@@ -335,6 +337,13 @@ std::vector<std::byte> Journal::save_answered() const {
     blob.number(answer);
   });
   return blob.take();
+}
+
+Status Journal::close() {
+  if (mode_ != LogMode::kPower) {  // else it is there already
+    if (const Status status = checkpoint_->sync_all(); !status.ok()) return status;
+  }
+  return log_->close();
 }
 
 Status Journal::sync() {

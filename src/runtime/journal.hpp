@@ -117,10 +117,15 @@ class Journal {
   using PrepareMemory = std::function<void(std::span<std::byte>)>;
   /// Reads what the process before left into `memory` and `allocator`. Throws Error.
   [[nodiscard]] Legacy recover(std::span<std::byte> memory, const PrepareMemory& prepare, memory::Allocator& allocator);
-  /// From here on it is written. `legacy` goes into the new log and a checkpoint before the old ones are let go.
+  /// What was recovered becomes a checkpoint that needs no log, so that the new log can have the place of the old one.
+  /// REQUIRES: `memory` and `allocator` are as recover() has left them. Throws Error.
+  void keep(const Legacy& legacy, std::span<const std::byte> memory, const memory::Allocator& allocator);
+  /// From here on it is written.
   void begin(std::uint32_t epoch, const Legacy& legacy, OnDurable on_durable, OnLost on_lost);
   /// No OnDurable any more when it returns. REQUIRES: nobody waits for the log.
   void end() noexcept { commit_.reset(); }
+  /// The node ends in order: the disk has all that it has written. REQUIRES: nobody writes any more.
+  [[nodiscard]] Status close();
 
   // ---- the write path ----
 
@@ -172,6 +177,8 @@ class Journal {
   /// All of a line of another home, as it is: what was logged of it before is not needed any more.
   void note_image(const Place& place);
   void note_peer(NodeId node, const Legacy::Peer& peer);
+  /// The same before there is a log, for the checkpoint.
+  void set_peer(NodeId node, const Legacy::Peer& peer) { now_.peers[node] = peer; }
 
   /// The slot of the cache has another line from now on: what the log has of the one before says nothing of it, also
   /// where both have the same tenure.
@@ -217,8 +224,17 @@ class Journal {
   static constexpr const char* kNamesBlob = "names";
   static constexpr const char* kPeersBlob = "peers";
   static constexpr const char* kAnsweredBlob = "answered";
+  // Of a checkpoint that needs no log: lines of other nodes that this one owned, and the last log that went into it.
+  static constexpr const char* kOwnedBlob = "owned";
+  static constexpr const char* kLogBlob = "log";
 
  private:
+  /// The last log that went into a checkpoint, and who wrote that checkpoint.
+  struct Kept {
+    std::uint64_t generation = 0;
+    LogMode mode = LogMode::kOff;
+    storage::BootId boot{};
+  };
   struct SlotMark {
     std::uint64_t tenure = 0;
     std::uint64_t imaged = 0;  // the tenure in which the log has the whole line
@@ -226,7 +242,13 @@ class Journal {
     bool returning = false;
   };
   void check_owner(NodeId node) const;
-  void check_whole(bool has_checkpoint, log::Sequence from, const log::ReadReport& logs) const;
+  [[nodiscard]] log::CheckpointShape shape() const noexcept {
+    return {memory_bytes_, line_bytes_, self_, mode_ == LogMode::kPower};
+  }
+  void check_whole(bool has_checkpoint, log::Sequence from, const Kept& kept, const log::ReadReport& logs) const;
+  void check_boot(const Kept& kept, const log::ReadReport& logs) const;
+  void sync_logs();
+  [[nodiscard]] Status write_recovered(const Legacy& legacy, std::span<const std::byte> memory);
   void load(log::CheckpointReader& checkpoint, Legacy& legacy, std::span<std::byte> memory,
             const PrepareMemory& prepare, memory::Allocator& allocator);
   template <bool kReserved>
@@ -254,6 +276,11 @@ class Journal {
   std::unique_ptr<log::GroupCommit> commit_;  // in mode power
   OnLost on_lost_;
   bool is_lost_ = false;  // under the engine lock
+  const bool recover_after_reboot_;
+  bool has_past_ = false;  // a log or a checkpoint was recovered
+  LogMode past_mode_ = LogMode::kOff;
+  bool replaces_ = false;         // and is in a checkpoint that needs no log
+  std::uint64_t generation_ = 0;  // of the last log that a process before has had
   std::uint32_t epoch_ = 0;
   log::Sequence highest_ = 0;  // that a process before has used
   mutable std::vector<SlotMark> slots_;

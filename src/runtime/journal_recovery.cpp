@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "atoll/detail/line.hpp"
+#include "base/log.hpp"
 #include "base/units.hpp"
 #include "runtime/journal.hpp"
 #include "runtime/journal_blobs.hpp"
@@ -41,11 +42,13 @@ void Journal::check_owner(NodeId node) const {
 }
 
 /// Records that are missing are not seen by who does the others again: what is there must go together.
-void Journal::check_whole(bool has_checkpoint, Sequence from, const log::ReadReport& logs) const {
+void Journal::check_whole(bool has_checkpoint, Sequence from, const Kept& kept, const log::ReadReport& logs) const {
   const auto missing = [this](const std::string& what) {
     return Error(fmt::format("{}: {}: {}", disk_->path(), what, kRemedy), Errc::kStorage);
   };
   if (logs.files == 0) {
+    // Between the end of the old log and the begin of the new one the file has no name.
+    if (has_checkpoint && kept.generation != 0 && disk_->exists(log::kNewLogName)) return;
     if (has_checkpoint) throw missing("there is a checkpoint, but the log that goes with it (log.N) is missing");
     const auto names = disk_->list();
     names.status().or_throw();
@@ -55,16 +58,48 @@ void Journal::check_whole(bool has_checkpoint, Sequence from, const log::ReadRep
     if (disk_->has_begun()) throw missing("this node has had a log and perhaps a checkpoint, and both are missing");
     return;
   }
+  if (logs.generation < kept.generation) {
+    throw missing(fmt::format("the checkpoint needs log.{} or a later one, and the last that is there is log.{}",
+                              kept.generation, logs.generation));
+  }
   const Sequence needed = std::max<Sequence>(from, 1), begins = std::max(logs.first, logs.needless);
   if (begins <= needed) return;
   if (has_checkpoint) {
-    throw missing(fmt::format("the checkpoint needs the log from record {} on, but that begins at {}: there was a "
-                              "newer checkpoint, or an older log",
-                              needed, begins));
+    throw missing(
+        fmt::format("the checkpoint needs the log from record {} on, but that begins at {}: there was a "
+                    "newer checkpoint, or an older log",
+                    needed, begins));
   }
-  throw missing(fmt::format("the log begins at record {}, and the checkpoint, which has what was before, is missing or "
-                            "empty",
-                            begins));
+  throw missing(
+      fmt::format("the log begins at record {}, and the checkpoint, which has what was before, is missing or "
+                  "empty",
+                  begins));
+}
+
+/// Mode process says nothing of the end of the machine: the disk has what the system happened to have written by then.
+/// Whoever wrote last, a log or the checkpoint that took its place, has written in this life of the machine or has seen
+/// to it that the disk has all.
+void Journal::check_boot(const Kept& kept, const log::ReadReport& logs) const {
+  const bool by_log = logs.files != 0 && logs.generation > kept.generation;
+  const LogMode mode = by_log ? logs.mode : kept.mode;
+  const storage::BootId then = by_log ? logs.boot : kept.boot, now = disk_->boot_id();
+  if (mode != LogMode::kProcess || (by_log && logs.is_closed) || then == now) return;
+  if (then == storage::BootId{} || now == storage::BootId{}) return;  // nobody knows
+  if (recover_after_reboot_) {
+    spdlog::warn(
+        "node {}: the machine was started again since its log was written in mode process: the last writes may "
+        "be missing",
+        self_);
+    return;
+  }
+  throw Error(
+      fmt::format(
+          "{}: the machine was started again since this log was written in mode process, which promises "
+          "nothing for that: the last writes, of half a minute or more, may be missing, some of them or all, and "
+          "lines of one node may be older than what others had read. Accept that with --recover-after-reboot, or "
+          "start without --recover in an empty folder. Mode power survives this",
+          disk_->path()),
+      Errc::kStorage);
 }
 
 void Journal::load(log::CheckpointReader& checkpoint, Legacy& legacy, std::span<std::byte> memory,
@@ -98,6 +133,14 @@ void Journal::load(log::CheckpointReader& checkpoint, Legacy& legacy, std::span<
     const std::string name = blob.text();
     legacy.names[name] = blob.number();
   }
+  if (!checkpoint.blobs().contains(kOwnedBlob)) return;
+  for (BlobReader blob(part(kOwnedBlob)); !blob.empty();) {
+    const std::uint64_t address = blob.number();
+    const std::uint64_t tenure = blob.number();
+    const std::string bytes = blob.text();
+    const auto data = std::as_bytes(std::span(bytes));
+    legacy.owned[address] = {tenure, {data.begin(), data.end()}};
+  }
 }
 
 Legacy Journal::recover(std::span<std::byte> memory, const PrepareMemory& prepare, memory::Allocator& allocator) {
@@ -109,7 +152,15 @@ Legacy Journal::recover(std::span<std::byte> memory, const PrepareMemory& prepar
   const Result<log::LoadedLog> loaded = log::read_logs(*disk_, {.from = from});
   loaded.status().or_throw();
   if (loaded->report().files != 0) check_owner(loaded->report().node);
-  check_whole(checkpoint.has_value(), from, loaded->report());
+  Kept kept;
+  if (checkpoint && checkpoint->blobs().contains(kLogBlob)) {
+    BlobReader blob(checkpoint->blobs().at(kLogBlob));
+    kept.generation = blob.number();
+    kept.mode = LogMode(blob.number());
+    for (std::uint64_t& half : kept.boot) half = blob.number();
+  }
+  check_whole(checkpoint.has_value(), from, kept, loaded->report());
+  check_boot(kept, loaded->report());
   if (checkpoint) {
     if (checkpoint->memory_bytes() != memory_bytes_ || checkpoint->line_bytes() != line_bytes_) {
       throw Error(
@@ -122,10 +173,75 @@ Legacy Journal::recover(std::span<std::byte> memory, const PrepareMemory& prepar
   for (std::size_t i = 0; i < loaded->size(); ++i) replay((*loaded)[i], legacy, memory, allocator);
   legacy.records = loaded->size();
   highest_ = std::max(from, loaded->highest());
+  generation_ = std::max(kept.generation, loaded->report().generation);
+  past_mode_ = loaded->report().mode;
+  has_past_ = checkpoint.has_value() || loaded->report().files != 0;
   now_.regions = legacy.regions;
   now_.names = legacy.names;
   now_.answered = legacy.answered;
+  now_.peers = legacy.peers;
   return legacy;
+}
+
+/// What was read of them may be in memory only.
+void Journal::sync_logs() {
+  const auto names = disk_->list();
+  names.status().or_throw();
+  for (const std::string& name : *names) {
+    if (log::generation_of(name) != 0) disk_->open(name, storage::OpenMode::kWrite)->sync().or_throw();
+  }
+}
+
+/// All pages that the log has changed, those that follow each other together, and what it says of their lines.
+Status Journal::write_recovered(const Legacy& legacy, std::span<const std::byte> memory) {
+  const std::span<const log::LineMeta> lines = legacy.lines;
+  const std::vector<std::uint32_t> pages = take_dirty_pages();
+  for (std::size_t i = 0, count = 0; i < pages.size(); i += count) {
+    count = 1;
+    while (i + count < pages.size() && pages[i + count] == pages[i] + count) ++count;
+    const std::uint64_t offset = std::uint64_t{pages[i]} * kPageBytes;
+    const std::uint64_t bytes = std::min<std::uint64_t>(count * kPageBytes, memory.size() - offset);
+    Status status = checkpoint_->write_memory(offset, memory.subspan(offset, bytes));
+    if (status.ok())
+      status = checkpoint_->write_lines(offset / line_bytes_, lines.subspan(offset / line_bytes_, bytes / line_bytes_));
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+void Journal::keep(const Legacy& legacy, std::span<const std::byte> memory, const memory::Allocator& allocator) {
+  if (!has_past_) return;  // the process before has not come as far as having a log
+  // Nothing may be in the checkpoint that a power cut could take out of the log: it is the log's until it is committed.
+  if (mode_ == LogMode::kPower || past_mode_ == LogMode::kPower) sync_logs();
+  checkpoint_ = std::make_unique<log::CheckpointWriter>(*disk_, shape());
+  Status status = checkpoint_->begin(highest_ + 1);
+  if (status.ok()) status = write_recovered(legacy, memory);
+  if (status.ok()) {
+    BlobWriter owned, last;
+    for (const auto& [bits, line] : legacy.owned) {
+      owned.number(bits);
+      owned.number(line.tenure);
+      owned.text({reinterpret_cast<const char*>(line.bytes.data()), line.bytes.size()});
+    }
+    last.number(generation_);
+    last.number(std::uint64_t(mode_));
+    for (const std::uint64_t half : disk_->boot_id()) last.number(half);
+    checkpoint_->set_blob(kOwnedBlob, owned.take());
+    checkpoint_->set_blob(kLogBlob, last.take());
+    checkpoint_->set_blob(kAllocatorBlob, allocator.save());
+    checkpoint_->set_blob(kRegionsBlob, save_regions());
+    checkpoint_->set_blob(kNamesBlob, save_names());
+    checkpoint_->set_blob(kPeersBlob, save_peers());
+    checkpoint_->set_blob(kAnsweredBlob, save_answered());
+    status = checkpoint_->commit();
+  }
+  if (!status.ok()) {
+    throw Error(fmt::format("what was recovered cannot be written to the checkpoint in {}: {}. It needs room for the "
+                            "memory that was ever written, {} at most, and as much as before for the log",
+                            disk_->path(), status.what(), base::format_bytes(memory_bytes_)),
+                status.code());
+  }
+  replaces_ = true;
 }
 
 namespace {

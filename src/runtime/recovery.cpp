@@ -42,29 +42,29 @@ Legacy Runtime::open_journal(std::unique_ptr<storage::Disk> disk) {
   return legacy;
 }
 
-/// The log of this process begins, with what was left by the one before; only then can that go.
+/// The log of this process begins where that of the one before was, when what that one has left is in a checkpoint.
 void Runtime::begin_journal(const Legacy& legacy) {
-  {
-    base::MutexLock lock(mutex_);
-    journal_->begin(
-        epochs_[self_], legacy,
-        [this](const Status& status) {
-          if (!status.ok()) return lose_log(status);
-          durable_moved_.store(true, std::memory_order_release);
-          notify_all();
-          if (joined_.load(std::memory_order_acquire) == Joined::kYes) fabric_->wake_self();
-        },
-        [this]() ATOLL_NO_THREAD_SAFETY_ANALYSIS { fall_silent(); });
-    // Not the epoch: a cluster that was started anew counts from 1 again, and others remember calls of this node.
-    next_call_ = (journal_->log().generation() << 32) + 1;
-    for (NodeId node = 0; node < nodes_; ++node) {
-      journal_->note_peer(node, {memory_bytes_[node], cache_slots_[node]});
-    }
-    if (recovered_) restore(legacy);
+  if (recovered_) {
+    for (NodeId node = 0; node < nodes_; ++node) journal_->set_peer(node, {memory_bytes_[node], cache_slots_[node]});
+    journal_->keep(legacy, {segment_.memory(), segment_.memory_bytes()}, *allocator_);
   }
-  if (!recovered_) return;
-  make_checkpoint().or_throw();
-  journal_->log().discard_old().or_throw();
+  base::MutexLock lock(mutex_);
+  journal_->begin(
+      epochs_[self_], legacy,
+      [this](const Status& status) {
+        if (!status.ok()) return lose_log(status);
+        durable_moved_.store(true, std::memory_order_release);
+        notify_all();
+        if (joined_.load(std::memory_order_acquire) == Joined::kYes) fabric_->wake_self();
+      },
+      [this]() ATOLL_NO_THREAD_SAFETY_ANALYSIS { fall_silent(); });
+  if (journal_->checkpoint().generation() != 0) counters_->checkpoints.add();
+  // Not the epoch: a cluster that was started anew counts from 1 again, and others remember calls of this node.
+  next_call_ = (journal_->log().generation() << 32) + 1;
+  for (NodeId node = 0; node < nodes_; ++node) {
+    journal_->note_peer(node, {memory_bytes_[node], cache_slots_[node]});
+  }
+  if (recovered_) restore(legacy);
 }
 
 /// A record that the engine needs is not in the log. What it is about to say of that is not sent; the thread that has

@@ -8,8 +8,9 @@
 
 namespace atoll::runtime {
 namespace {
-constexpr std::uint32_t kWriteRoom = 4096;  // an element of an array fits
-constexpr NodeId kMostLogged = 64;          // beyond that the directory does not know each sharer
+constexpr std::uint32_t kWriteRoom = 4096;                 // an element of an array fits
+constexpr std::chrono::milliseconds kLockPatience{5'000};  // a process before that was declared out may still be ending
+constexpr NodeId kMostLogged = 64;                         // beyond that the directory does not know each sharer
 }  // namespace
 
 Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> membership)
@@ -36,7 +37,7 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
     if (options_.log == LogMode::kPower) options_.read_in_place = false;  // nobody sees what may be lost
     if (disk == nullptr) {
       if (options_.log_dir.empty()) throw Error("a node with a log needs a directory for it: give --log-dir");
-      disk = storage::open_disk(options_.log_dir);
+      disk = storage::open_disk(options_.log_dir, options_.recover ? kLockPatience : kLockPatience.zero(), host_);
     }
   }
   segment_ = memory::Segment::create(options_, nodes_);
@@ -138,6 +139,10 @@ Runtime::~Runtime() {
   tell_leaving();
   membership_->leave();
   stop_threads();
+  if (journal_ != nullptr) {
+    if (const Status status = journal_->close(); !status.ok())
+      spdlog::info("the log ends as it is: {}", status.to_string());
+  }
   threads_.forget_lines();
 }
 

@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -25,7 +25,7 @@ namespace {
 constexpr mode_t kFileMode = 0600;
 constexpr std::uint64_t kPage = 4096;
 constexpr std::chrono::milliseconds kLockLook{20};  // whether the process before has ended
-constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, of Linux 5.14; not in every header
+constexpr int kPopulateWrite = 23;                  // MADV_POPULATE_WRITE, of Linux 5.14; not in every header
 
 Error cannot(const char* what, const std::string& path) {
   return Error(fmt::format("cannot {} {}: {}", what, path, std::strerror(errno)), Errc::kStorage);

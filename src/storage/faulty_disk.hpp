@@ -42,7 +42,8 @@ class FaultyDisk final : public Disk {
   void fail_from(std::uint64_t n) { fail_operation(n, UINT64_MAX); }
   /// The next operation of this kind fails.
   void fail_next(Operation kind);
-  /// The files together may have so many bytes, but for holes at their ends; what would need more fails with kStorageFull.
+  /// The files together may have so many bytes, without the holes at their ends; what needs more fails with
+  /// kStorageFull.
   void set_capacity(std::uint64_t bytes);
   /// Called before each operation, without any lock: to count, to be slow, to stop a thread there.
   void set_hook(std::function<void(Operation)> hook);

@@ -410,7 +410,7 @@ def crc32c(data, crc=0):
 
 
 def log_header(blocks, first=1, generation=1, mode=2, block_bytes=512):
-    head = struct.pack("<8sIIQQQHBB", b"ATOLLLOG", 1, block_bytes, blocks, generation, first, 3, mode, 0)
+    head = struct.pack("<8sIIQQQQQHBB", b"ATOLLLOG", 2, block_bytes, blocks, generation, first, 1, 0, 3, mode, 0)
     return head + struct.pack("<I", crc32c(head))
 
 

@@ -71,9 +71,10 @@ TEST(Format, ARecordByteByByte) {
   disk.open("log.1", OpenMode::kRead)->read(0, std::as_writable_bytes(std::span(bytes))).or_throw();
   // clang-format off
   const std::vector<std::uint8_t> file_header = {
-      'A', 'T', 'O', 'L', 'L', 'L', 'O', 'G',  1, 0, 0, 0,  0, 0x10, 0, 0,  // magic, version, bytes of a block
+      'A', 'T', 'O', 'L', 'L', 'L', 'O', 'G',  2, 0, 0, 0,  0, 0x10, 0, 0,  // magic, version, bytes of a block
       16, 0, 0, 0, 0, 0, 0, 0,  1, 0, 0, 0, 0, 0, 0, 0,                     // blocks, generation
-      42, 0, 0, 0, 0, 0, 0, 0,  3, 0, 1, 0};                                // first sequence, node, mode, zero
+      42, 0, 0, 0, 0, 0, 0, 0,                                              // first sequence
+      1, 0, 0, 0, 0, 0, 0, 0,  0, 0, 0, 0, 0, 0, 0, 0,  3, 0, 1, 0};        // start of the machine, node, mode, zero
   const std::vector<std::uint8_t> block_header = {
       'A', 'T', 'O', 'L', 'L', 'B', 'L', 'K',  1, 0, 0, 0, 0, 0, 0, 0,      // magic, stamp
       42, 0, 0, 0, 0, 0, 0, 0,  0, 0, 0, 0};                                // first sequence, index
@@ -94,8 +95,8 @@ TEST(Format, ARecordByteByByte) {
     std::memcpy(&crc, bytes.data() + offset, 4);
     return crc;
   };
-  EXPECT_EQ(at(0, 44), file_header);
-  EXPECT_EQ(crc_at(44), crc32c(0, std::as_bytes(std::span(file_header))));
+  EXPECT_EQ(at(0, 60), file_header);
+  EXPECT_EQ(crc_at(60), crc32c(0, std::as_bytes(std::span(file_header))));
   EXPECT_EQ(at(4096, 28), block_header);
   const std::uint64_t generation = 1, stamp = 1;
   EXPECT_EQ(crc_at(4096 + 28), crc32c(crc32c_of(0, generation), std::as_bytes(std::span(block_header))));

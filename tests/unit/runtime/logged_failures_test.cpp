@@ -2,12 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <filesystem>
 #include <thread>
 #include <vector>
 
+#include "log/log.hpp"
 #include "support/local_cluster.hpp"
 #include "support/logged_cluster.hpp"
 
@@ -109,6 +111,65 @@ TEST(LogOptions, TheModeMayChange) {
   }
 }
 
+int logs_on(storage::Disk& disk) {
+  const std::vector<std::string> names = disk.list().value();
+  return int(
+      std::count_if(names.begin(), names.end(), [](const std::string& name) { return name.starts_with("log"); }));
+}
+
+/// The disk has no room for two logs, and none is left by a recovery that fails.
+TEST(LogFailures, ARecoveryNeedsRoomForOneLog) {
+  for (const LogMode mode : {LogMode::kProcess, LogMode::kPower}) {
+    LoggedCluster cluster(1, mode);
+    cluster.disk().set_capacity(cluster.options().log_bytes + cluster.options().memory_bytes + (1 << 20));
+    global_ptr<std::uint64_t> word;
+    cluster.on(0, [&](Node& node) { word = node.allocate<std::uint64_t>().value(); });
+    for (std::uint64_t life = 1; life < 5; ++life) {
+      cluster.on(0, [&](Node& node) { EXPECT_EQ(node.fetch_add(word, 1).value(), life - 1); });
+      cluster.crash(0, life);
+      Options larger = cluster.options();
+      larger.recover = true;
+      larger.log_bytes *= 2;
+      for (int k = 0; k < 3; ++k)
+        EXPECT_THAT(why_not(larger, &cluster.disk()),
+                    HasSubstr("space for log-new: No space left on device (a log of"));
+      EXPECT_EQ(logs_on(cluster.disk()), 1);
+      cluster.restart(0);
+    }
+  }
+}
+
+/// What a node asks for is known by a number that it never gives twice, also where recoveries fail in between.
+TEST(LogFailures, GenerationsOnlyRise) {
+  LoggedCluster cluster(1);
+  std::uint64_t last = 1;
+  for (std::uint64_t n = 1; n < 40; ++n) {
+    cluster.crash(0);
+    Options options = cluster.options();
+    options.recover = true;
+    cluster.disk().fail_from(n);
+    (void)why_not(options, &cluster.disk());
+    cluster.disk().crash_process();
+    cluster.restart(0);
+    const std::vector<std::string> names = cluster.disk().list().value();
+    const auto found =
+        std::find_if(names.begin(), names.end(), [](const auto& name) { return log::generation_of(name) != 0; });
+    ASSERT_NE(found, names.end());
+    EXPECT_GT(log::generation_of(*found), last);
+    last = log::generation_of(*found);
+  }
+}
+
+/// A start that fails leaves no half of a log.
+TEST(LogFailures, AFirstStartThatDoesNotFitLeavesNothing) {
+  storage::FaultyDisk disk;
+  disk.set_capacity(1 << 20);
+  EXPECT_THAT(why_not(logged(), &disk), HasSubstr("space for log-new: No space left on device (a log of"));
+  EXPECT_EQ(logs_on(disk), 0);
+  disk.set_capacity(UINT64_MAX);
+  EXPECT_EQ(why_not(logged(), &disk), "");
+}
+
 /// The process ends at each operation of the disk while it recovers; the next one recovers all the same.
 TEST(LogFailures, ARecoveryThatFailsHalfWayIsDoneAgain) {
   for (const LogMode mode : {LogMode::kProcess, LogMode::kPower}) {
@@ -128,6 +189,7 @@ TEST(LogFailures, ARecoveryThatFailsHalfWayIsDoneAgain) {
       options.recover = true;
       const bool failed = !why_not(options, &cluster.disk()).empty();
       cluster.disk().fail_operation(0);
+      EXPECT_LE(logs_on(cluster.disk()), 1) << n;
       if (mode == LogMode::kPower) {
         cluster.disk().crash_power(n);
       } else {

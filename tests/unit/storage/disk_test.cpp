@@ -165,7 +165,10 @@ TEST(RealDisk, IsForOneProcess) {
     EXPECT_EQ(error.code(), Errc::kAlreadyExists);
     EXPECT_THAT(error.what(), HasSubstr("process " + std::to_string(child) + " uses " + folder.path()));
   }
+  EXPECT_THROW((void)open_disk(folder.path(), std::chrono::milliseconds(50)), Error);
+  // One that is about to end is waited for.
   ASSERT_EQ(::write(done[1], &byte, 1), 1);
+  EXPECT_NO_THROW((void)open_disk(folder.path(), std::chrono::seconds(30)));
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   for (const int fd : {ready[0], ready[1], done[0], done[1]}) ::close(fd);
