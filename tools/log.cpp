@@ -1,6 +1,7 @@
 // `atoll log`: what a node's log and checkpoint hold.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "base/units.hpp"
 #include "commands.hpp"
 #include "log/checkpoint_format.hpp"
+#include "log/log.hpp"
 #include "log/reader.hpp"
 #include "storage/disk.hpp"
 
@@ -99,7 +101,26 @@ void dump_checkpoint(const log::CheckpointHeader& header, const Arguments& argum
              base::format_bytes(header.blob_bytes), header.redo_from);
 }
 
+/// What a file of a node's or of a cluster's folder is that this command does not print; nothing: it may be one that it
+/// does. By its name, for most have no marks of their own.
+const char* what_else(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return "a folder";
+  if (name == log::kMemoryName) return "the memory of a checkpoint";
+  if (name == log::kLinesName) return "what a checkpoint says of lines";
+  if (name == log::kBlobNames[0] || name == log::kBlobNames[1]) return "the small parts of a checkpoint";
+  if (name == storage::kLockName) return "who uses the folder";
+  if (name == log::kNewLogName) return "a log that is being made";
+  if (name == "cluster.json") return "what the cluster is";
+  return nullptr;
+}
+
 void dump(const Arguments& arguments) {
+  if (const char* const what = what_else(arguments.file)) {
+    throw Error(
+        fmt::format("{} is {}: dump log.N, or checkpoint, in the folder of a node (DIR/node-K)", arguments.file, what));
+  }
   const auto file = storage::open_file(arguments.file);
   if (log::looks_like_log(*file)) {
     try {
@@ -111,7 +132,10 @@ void dump(const Arguments& arguments) {
   }
   const auto header = log::read_checkpoint_header(*file);
   if (!header.ok() || !*header) {
-    throw Error(fmt::format("{} is no log and no checkpoint that was finished", arguments.file));
+    throw Error(
+        fmt::format("{} is no log and no checkpoint that was finished: dump log.N, or checkpoint, in the folder "
+                    "of a node (DIR/node-K)",
+                    arguments.file));
   }
   dump_checkpoint(**header, arguments);
 }

@@ -40,6 +40,9 @@ void add_log_options(CLI::App& command, LogArguments& arguments) {
       ->capture_default_str()
       ->check(CLI::Range(0u, 1'000'000u));
   command.add_flag("--recover", arguments.recover, "Go on from the logs that are in --log-dir");
+  command.add_flag(
+      "--recover-after-reboot", arguments.after_reboot,
+      "The same where the host was started again since, with --log process: the last writes may be missing");
 }
 
 void apply(const LogArguments& arguments, cluster::LaunchSpec& spec) {
@@ -48,14 +51,16 @@ void apply(const LogArguments& arguments, cluster::LaunchSpec& spec) {
       throw CLI::ValidationError("--restart",
                                  "a node that is started again needs its log: give --log process or power");
     }
-    if (arguments.recover) throw CLI::ValidationError("--recover", "give --log process or power as well");
+    if (arguments.recover || arguments.after_reboot)
+      throw CLI::ValidationError("--recover", "give --log process or power as well");
     return;
   }
   if (arguments.directory.empty()) {
     throw CLI::ValidationError("--log", fmt::format("\"{}\" needs a folder: give --log-dir DIR", arguments.mode));
   }
   spec.log = {arguments.mode, arguments.directory,
-              arguments.size.empty() ? 0 : base::parse_bytes(arguments.size).value(), arguments.recover};
+              arguments.size.empty() ? 0 : base::parse_bytes(arguments.size).value(),
+              arguments.recover || arguments.after_reboot, arguments.after_reboot};
   spec.restarts = arguments.restarts;
 }
 

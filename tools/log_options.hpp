@@ -11,7 +11,7 @@ namespace atoll::tools {
 struct LogArguments {
   std::string mode = "off", directory, size;
   unsigned restarts = 0;
-  bool recover = false;
+  bool recover = false, after_reboot = false;
 };
 
 void add_log_options(CLI::App& command, LogArguments& arguments);

@@ -38,4 +38,14 @@ std::string format_bytes(std::uint64_t bytes) {
                                                : fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
+std::string bytes_option(std::uint64_t bytes) {
+  constexpr std::string_view kUnits = "KMGT";
+  std::string unit;
+  for (std::size_t k = 0; k < kUnits.size() && bytes != 0 && bytes % 1024 == 0; ++k) {
+    bytes /= 1024;
+    unit = kUnits[k];
+  }
+  return fmt::format("{}{}", bytes, unit);
+}
+
 }  // namespace atoll::base

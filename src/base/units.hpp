@@ -13,5 +13,7 @@ namespace atoll::base {
 [[nodiscard]] Result<std::uint64_t> parse_bytes(std::string_view text) noexcept;
 /// "256 MiB", "1.5 GiB", "17 B".
 [[nodiscard]] std::string format_bytes(std::uint64_t bytes);
+/// As parse_bytes() takes it, exactly: "256M", "1536K", "17".
+[[nodiscard]] std::string bytes_option(std::uint64_t bytes);
 
 }  // namespace atoll::base

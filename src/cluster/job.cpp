@@ -38,8 +38,10 @@ class TemporaryFile {
 std::optional<LogSpec> log_of(const Options& options) {
   switch (options.log) {
     case LogMode::kOff: return std::nullopt;
-    case LogMode::kProcess: return LogSpec{"process", options.log_dir, options.log_bytes, options.recover};
-    case LogMode::kPower: return LogSpec{"power", options.log_dir, options.log_bytes, options.recover};
+    case LogMode::kProcess:
+      return LogSpec{"process", options.log_dir, options.log_bytes, options.recover, options.recover_after_reboot};
+    case LogMode::kPower:
+      return LogSpec{"power", options.log_dir, options.log_bytes, options.recover, options.recover_after_reboot};
   }
   return std::nullopt;
 }

@@ -203,11 +203,13 @@ std::optional<LogFolder> Launcher::log_folder(const LaunchSpec& spec) {
 void Launcher::add_log(std::map<std::string, std::string>& environment, NodeId node) const {
   environment["ATOLL_LOG_MODE"] = spec_.log ? spec_.log->mode : "off";
   environment["ATOLL_RECOVER"] = "off";
+  environment["ATOLL_RECOVER_AFTER_REBOOT"] = "off";
   if (!spec_.log) return;
   environment["ATOLL_LOG_DIR"] = logs_->of_node(node);
   if (spec_.log->bytes != 0) environment["ATOLL_LOG_SIZE"] = std::to_string(spec_.log->bytes);
   const bool again = node < nodes_.size() && nodes_[node].restarts > 0;
   if (again || spec_.log->recover) environment["ATOLL_RECOVER"] = "on";
+  if (!again && spec_.log->after_reboot) environment["ATOLL_RECOVER_AFTER_REBOOT"] = "on";
 }
 
 std::map<std::string, std::string> Launcher::node_environment(NodeId node) const {

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/log.hpp"
 #include "base/units.hpp"
 #include "cluster/control.hpp"
 #include "cluster/output.hpp"
@@ -21,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxFileBytes = 64 * 1024;
+constexpr std::size_t kMaxModeBytes = 16;
 
 Error cannot(const char* what, const std::string& path) {
   return Error(fmt::format("cannot {} {}: {}", what, path, std::strerror(errno)));
@@ -37,17 +39,26 @@ void make_folder(const std::string& path) {
   if (error) throw Error(fmt::format("cannot make {}: {}", path, error.message()));
 }
 
-/// Empty folders are of a cluster that never came to write anything. `here`: as in ClusterShape.
+/// A start that failed leaves folders in which nothing was logged. `here`: as in ClusterShape.
 bool has_logs(const std::string& folder, bool here) {
   if (!here) return fs::exists(file_of(folder));
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().filename().string().starts_with("node-") && !fs::is_empty(entry.path(), error)) return true;
+    if (!entry.path().filename().string().starts_with("node-") || !entry.is_directory()) continue;
+    for (const auto& file : fs::directory_iterator(entry.path(), error)) {
+      const std::string name = file.path().filename().string();
+      if (name.starts_with("log.") || name.starts_with("checkpoint")) return true;
+    }
   }
   return false;
 }
 
-ClusterShape read_shape(const std::string& path) {
+struct Recorded {
+  ClusterShape shape;
+  std::string mode;
+};
+
+Recorded read_shape(const std::string& path) {
   std::ifstream file(path);
   std::string text(kMaxFileBytes, '\0');
   file.read(text.data(), std::streamsize(text.size()));
@@ -59,8 +70,24 @@ ClusterShape read_shape(const std::string& path) {
   shape.nodes = NodeId(fields.number("nodes", kMaxNodes));
   shape.line_bytes = std::uint32_t(fields.number("line", UINT32_MAX));
   shape.memory_bytes = fields.number("memory");
+  const std::string mode = fields.text("mode", kMaxModeBytes);
   if (!fields.ok()) throw Error(fmt::format("{} does not say what the cluster was: {}", path, fields.why()));
-  return shape;
+  return {shape, mode};
+}
+
+std::string json_of(const LogSpec& spec, const ClusterShape& shape) {
+  const Json body = {
+      {"nodes", shape.nodes}, {"line", shape.line_bytes}, {"memory", shape.memory_bytes}, {"mode", spec.mode}};
+  return body.dump();
+}
+
+/// Nobody who had chosen power should lose it by a word that was forgotten.
+void warn_of_mode(const std::string& was, const LogSpec& spec) {
+  if (was != "power" || spec.mode != "process") return;
+  spdlog::warn(
+      "the logs in {} were written with --log power; with --log process, from here on, a power cut may take "
+      "what was fenced",
+      spec.directory);
 }
 
 void sync_folder(const std::string& path) {
@@ -73,8 +100,14 @@ void sync_folder(const std::string& path) {
 LogFolder::LogFolder(const LogSpec& spec, const ClusterShape& shape)
     : path_(fs::absolute(spec.directory).lexically_normal().string()) {
   while (path_.size() > 1 && path_.ends_with('/')) path_.pop_back();
-  if (spec.recover && !(fs::exists(file_of(path_)) && has_logs(path_, shape.here))) {
+  if (spec.recover && !has_logs(path_, shape.here)) {
     throw Error(fmt::format("there are no logs of a cluster in {}: without --recover a new one begins there", path_));
+  }
+  if (spec.recover && !fs::exists(file_of(path_))) {
+    throw Error(
+        fmt::format("{} is missing, which says of what cluster the logs in {} are: put it back, or write it "
+                    "anew, as {}, if that is what they are of",
+                    file_of(path_), path_, json_of(spec, shape)));
   }
   make_folder(path_);
   const std::string lock = path_ + "/lock";
@@ -85,7 +118,7 @@ LogFolder::LogFolder(const LogSpec& spec, const ClusterShape& shape)
     throw cannot("lock", lock);
   }
   if (spec.recover) {
-    compare(shape);
+    compare(spec, shape);
   } else {
     make(spec, shape);
   }
@@ -107,8 +140,9 @@ void LogFolder::make(const LogSpec& spec, const ClusterShape& shape) const {
   for (NodeId k = 0; k < shape.nodes && shape.here; ++k) make_folder(of_node(k));
 }
 
-void LogFolder::compare(const ClusterShape& shape) const {
-  const ClusterShape was = read_shape(file_of(path_));
+void LogFolder::compare(const LogSpec& spec, const ClusterShape& shape) const {
+  const Recorded recorded = read_shape(file_of(path_));
+  const ClusterShape& was = recorded.shape;
   const auto differ = [&](const std::string& theirs, const std::string& ours, const std::string& give) {
     return Error(
         fmt::format("the logs in {} are of a cluster with {}, this one has {}: give {}", path_, theirs, ours, give));
@@ -122,21 +156,21 @@ void LogFolder::compare(const ClusterShape& shape) const {
   }
   if (was.memory_bytes != shape.memory_bytes) {
     throw differ(fmt::format("{} of memory on each node", base::format_bytes(was.memory_bytes)),
-                 base::format_bytes(shape.memory_bytes), fmt::format("--memory {}", was.memory_bytes));
+                 base::format_bytes(shape.memory_bytes),
+                 fmt::format("--memory {}", base::bytes_option(was.memory_bytes)));
   }
   for (NodeId k = 0; k < shape.nodes && shape.here; ++k) {
     if (!fs::is_directory(of_node(k))) throw Error(fmt::format("the log of node {} is not in {}", k, path_));
   }
+  warn_of_mode(recorded.mode, spec);
 }
 
 /// The file is whole at any time.
 void LogFolder::write(const LogSpec& spec, const ClusterShape& shape) const {
-  const Json body = {
-      {"nodes", shape.nodes}, {"line", shape.line_bytes}, {"memory", shape.memory_bytes}, {"mode", spec.mode}};
   const std::string path = file_of(path_), next = path + ".next";
   const base::Fd file(::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!file.valid()) throw cannot("open", next);
-  if (!write_all(file.get(), body.dump() + "\n") || ::fsync(file.get()) != 0) throw cannot("write", next);
+  if (!write_all(file.get(), json_of(spec, shape) + "\n") || ::fsync(file.get()) != 0) throw cannot("write", next);
   if (::rename(next.c_str(), path.c_str()) != 0) throw cannot("replace", path);
   sync_folder(path_);
 }

@@ -2,6 +2,7 @@
 //
 //   DIR/cluster.json   what the cluster is: {"nodes", "line", "memory", "mode"}
 //   DIR/node-K         the folder of node K, which is its own
+//   DIR/node-K.begun   node K has had a log; the node writes it
 //   DIR/lock           locked by the launcher that uses it
 #pragma once
 
@@ -15,10 +16,11 @@ namespace atoll::cluster {
 
 /// How nodes log, and where.
 struct LogSpec {
-  std::string mode;         // "process" or "power"
-  std::string directory;    // of all of them
-  std::uint64_t bytes = 0;  // of each node's log; 0: the node decides
-  bool recover = false;     // go on from the logs that are there
+  std::string mode;           // "process" or "power"
+  std::string directory;      // of all of them
+  std::uint64_t bytes = 0;    // of each node's log; 0: the node decides
+  bool recover = false;       // go on from the logs that are there
+  bool after_reboot = false;  // also from those of mode process that are older than the machine's start
 };
 
 /// What must be the same when a cluster goes on from its logs.
@@ -42,7 +44,7 @@ class LogFolder {
 
  private:
   void make(const LogSpec& spec, const ClusterShape& shape) const;
-  void compare(const ClusterShape& shape) const;
+  void compare(const LogSpec& spec, const ClusterShape& shape) const;
   void write(const LogSpec& spec, const ClusterShape& shape) const;
 
   std::string path_;

@@ -86,7 +86,17 @@ TEST_F(LogDump, RefusesOtherFiles) {
   EXPECT_EQ(dump(folder_ + "/none"), 1);
   EXPECT_THAT(output_, HasSubstr("cannot open " + folder_ + "/none: No such file"));
   EXPECT_EQ(dump(folder_), 1);
-  EXPECT_THAT(output_, HasSubstr("is no file"));
+  EXPECT_THAT(output_, HasSubstr(folder_ + " is a folder: dump log.N, or checkpoint, in the folder of a node"));
+  EXPECT_EQ(dump(folder_ + "/checkpoint.memory"), 1);
+  EXPECT_THAT(output_, HasSubstr("checkpoint.memory is the memory of a checkpoint: dump log.N"));
+  EXPECT_EQ(dump(folder_ + "/checkpoint.lines"), 1);
+  EXPECT_THAT(output_, HasSubstr("is what a checkpoint says of lines: dump log.N"));
+  EXPECT_EQ(dump(folder_ + "/checkpoint.blobs.1"), 1);
+  EXPECT_THAT(output_, HasSubstr("is the small parts of a checkpoint: dump log.N"));
+  EXPECT_EQ(dump(folder_ + "/lock"), 1);
+  EXPECT_THAT(output_, HasSubstr("is who uses the folder: dump log.N"));
+  EXPECT_EQ(dump(folder_ + "/cluster.json"), 1);
+  EXPECT_THAT(output_, HasSubstr("is what the cluster is: dump log.N"));
   std::ofstream(folder_ + "/text") << "no log at all";
   EXPECT_EQ(dump(folder_ + "/text"), 1);
   EXPECT_THAT(output_, HasSubstr("is no log and no checkpoint"));

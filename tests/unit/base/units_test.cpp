@@ -36,5 +36,12 @@ TEST(Units, PrintsSizes) {
   EXPECT_EQ(format_bytes(UINT64_MAX), "16777216 TiB");
 }
 
+TEST(Units, PrintsSizesAsTheyAreGiven) {
+  for (const char* text : {"0", "17", "1023", "1K", "1536K", "8M", "256M", "3G", "2T", "1025"}) {
+    EXPECT_EQ(bytes_option(parse_bytes(text).value()), text);
+  }
+  EXPECT_EQ(bytes_option(2048ull << 40), "2048T");
+}
+
 }  // namespace
 }  // namespace atoll::base

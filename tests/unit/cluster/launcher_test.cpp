@@ -465,9 +465,10 @@ TEST(LauncherRestarts, need_a_log) {
 
 TEST(LauncherLogs, are_in_a_folder_for_each_node) {
   const Folder folder;
-  LaunchSpec spec = shell(2,
-                          "echo x > $ATOLL_LOG_DIR/log; test -d $ATOLL_LOG_DIR && echo $ATOLL_LOG_MODE $ATOLL_LOG_DIR "
-                          "$ATOLL_LOG_SIZE $ATOLL_RECOVER");
+  LaunchSpec spec =
+      shell(2,
+            "echo x > $ATOLL_LOG_DIR/log.1; test -d $ATOLL_LOG_DIR && echo $ATOLL_LOG_MODE $ATOLL_LOG_DIR "
+            "$ATOLL_LOG_SIZE $ATOLL_RECOVER");
   spec.log = folder.logs();
   spec.log->bytes = 4096;
   EXPECT_EQ(sorted_lines(run(spec).out),
@@ -498,7 +499,12 @@ TEST(LauncherLogs, are_neither_mixed_nor_read_by_another_cluster) {
   EXPECT_TRUE(contains(refusal(true, shape), "there are no logs of a cluster"));
   {
     const LogFolder logs(folder.logs(), shape);  // nothing was written, and nothing is lost
-    for (const NodeId k : {NodeId(0), NodeId(1)}) std::ofstream(logs.of_node(k) + "/log") << "x";
+    for (const NodeId k : {NodeId(0), NodeId(1)}) std::ofstream(logs.of_node(k) + "/lock") << "x";
+    EXPECT_TRUE(contains(refusal(true, shape), "there are no logs of a cluster"));  // a start that failed
+  }
+  {
+    const LogFolder logs(folder.logs(), shape);  // is no reason to refuse the next
+    for (const NodeId k : {NodeId(0), NodeId(1)}) std::ofstream(logs.of_node(k) + "/log.1") << "x";
     EXPECT_TRUE(contains(refusal(true, shape), "another cluster runs with the logs in"));
   }
   EXPECT_TRUE(contains(refusal(false, shape), "has the logs of a cluster already: go on from them with --recover"));
@@ -506,9 +512,12 @@ TEST(LauncherLogs, are_neither_mixed_nor_read_by_another_cluster) {
   EXPECT_TRUE(contains(refusal(true, {3, 512, 1 << 20}), "with 2 nodes, this one has 3: give -n 2"));
   EXPECT_TRUE(
       contains(refusal(true, {2, 256, 1 << 20}), "lines of 512 bytes, this one has lines of 256: give --line 512"));
-  EXPECT_TRUE(contains(refusal(true, {2, 512, 2 << 20}), "1 MiB of memory on each node, this one has 2 MiB"));
+  EXPECT_TRUE(
+      contains(refusal(true, {2, 512, 2 << 20}), "1 MiB of memory on each node, this one has 2 MiB: give --memory 1M"));
   std::filesystem::remove_all(folder.path + "/logs/node-1");
   EXPECT_TRUE(contains(refusal(true, shape), "the log of node 1 is not in"));
+  std::filesystem::rename(folder.path + "/logs/cluster.json", folder.path + "/cluster.json");
+  EXPECT_TRUE(contains(refusal(true, shape), "/logs/cluster.json is missing, which says of what cluster the logs in"));
   std::ofstream(folder.path + "/logs/cluster.json") << "[";
   EXPECT_TRUE(contains(refusal(true, shape), "does not say what the cluster was"));
 }
