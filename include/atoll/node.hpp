@@ -70,6 +70,12 @@ struct Placement {
 
 enum class LockMode : std::uint8_t { kRead, kWrite };
 
+/// A write among several: what Node::write_together takes.
+struct WritePart {
+  GlobalAddress address;
+  std::span<const std::byte> bytes;
+};
+
 /// A function for Node::atomic: changes the bytes at the address, `args` as given by the caller. One that throws
 /// changes nothing.
 using AtomicFunction = std::function<void(std::span<std::byte> target, std::span<const std::byte> args)>;
@@ -105,6 +111,11 @@ class Node {
   [[nodiscard]] std::uint32_t line_bytes() const noexcept;
   /// Did this node find its memory as a process before it had left it? (docs/recovery.md)
   [[nodiscard]] bool recovered() const noexcept;
+
+  /// Which process of this node it is: higher than that of any before that left its memory to this one.
+  [[nodiscard]] std::uint64_t life() const noexcept;
+  /// Is there a process of the node? Of one that died a moment ago this node may not have heard.
+  [[nodiscard]] bool is_alive(NodeId node) const noexcept;
 
   // ---- memory ----
 
@@ -151,6 +162,12 @@ class Node {
       return {};
     return read(address, into);
   }
+  /// Several writes, anywhere, of which a crash leaves all or none; if the call fails, none was done. Other nodes see
+  /// none of them, or all: their lines are locked meanwhile, in the order of addresses. Threads of this node may see
+  /// some before others, of each line all at once but for those who read single words; stores are in the order of the
+  /// parts. Visible to all when it returns (and in mode power on the disk). kInvalidArgument: more than fits a block of
+  /// the log. kWouldDeadlock: this thread has locked one of the lines.
+  Status write_together(std::span<const WritePart> parts) noexcept;
   template <Shareable T>
   Result<T> read(GlobalAddress address) noexcept;
   template <Shareable T>

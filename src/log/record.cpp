@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstring>
 
 namespace atoll::log {
@@ -19,6 +20,18 @@ std::string quoted(std::span<const std::byte> bytes) {
     }
   }
   return "\"" + text + "\"";
+}
+
+std::string parts_text(const Record& record) {
+  const auto parts = parts_of(record.payload);
+  if (!parts) return "damaged";
+  std::string text = fmt::format("{} writes:", parts->size());
+  for (const Part& part : *parts) {
+    text +=
+        fmt::format(" {} tenure {} {} bytes;", GlobalAddress(part.address).to_string(), part.tenure, part.bytes.size());
+  }
+  text.pop_back();
+  return text;
 }
 
 std::string details(const Record& record) {
@@ -41,11 +54,34 @@ std::string details(const Record& record) {
     }
     case RecordType::kName: return quoted(record.payload);
     case RecordType::kPeer: return fmt::format("node {}, {} bytes of memory", record.head.node, record.head.number);
+    case RecordType::kTogether: return parts_text(record);
   }
   return "";
 }
 
 }  // namespace
+
+void append_part(std::vector<std::byte>& payload, const Part& part) {
+  const std::array<std::uint64_t, 3> head{part.address, part.tenure, part.bytes.size()};
+  const std::size_t at = payload.size();
+  payload.resize(at + part_bytes(part.bytes.size()));
+  std::memcpy(payload.data() + at, head.data(), sizeof(head));
+  if (!part.bytes.empty()) std::memcpy(payload.data() + at + sizeof(head), part.bytes.data(), part.bytes.size());
+}
+
+std::optional<std::vector<Part>> parts_of(std::span<const std::byte> payload) {
+  std::vector<Part> parts;
+  while (!payload.empty()) {
+    std::array<std::uint64_t, 3> head;
+    if (payload.size() < sizeof(head)) return {};
+    std::memcpy(head.data(), payload.data(), sizeof(head));
+    const std::uint64_t bytes = head[2];
+    if (bytes > payload.size() || part_bytes(bytes) > payload.size()) return {};
+    parts.push_back({head[0], head[1], payload.subspan(sizeof(head), bytes)});
+    payload = payload.subspan(part_bytes(bytes));
+  }
+  return parts;
+}
 
 const char* to_string(RecordType type) noexcept {
   switch (type) {
@@ -61,6 +97,7 @@ const char* to_string(RecordType type) noexcept {
     case RecordType::kRegion: return "region";
     case RecordType::kName: return "name";
     case RecordType::kPeer: return "peer";
+    case RecordType::kTogether: return "together";
   }
   return nullptr;
 }

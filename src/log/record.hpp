@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "atoll/address.hpp"
 #include "atoll/status.hpp"
@@ -28,8 +30,9 @@ enum class RecordType : std::uint8_t {
   kRegion = 9,    // a region with lines of its own. address; number: bytes; payload: bytes of a line (8 bytes)
   kName = 10,     // address; payload: its name
   kPeer = 11,  // a node of the cluster. node: which; number: bytes of its memory; payload: slots of its cache (8 bytes)
+  kTogether = 12,  // writes of several lines, all or none. address: the first; number: how many; payload: see Part
 };
-inline constexpr std::uint8_t kLastType = std::uint8_t(RecordType::kPeer);
+inline constexpr std::uint8_t kLastType = std::uint8_t(RecordType::kTogether);
 
 /// What a record is about; its sequence, length and checksum are the log's business.
 struct RecordHead {
@@ -46,6 +49,21 @@ struct Record {
   Sequence sequence = 0;
   std::span<const std::byte> payload;
 };
+
+/// One of the writes that a record of kTogether has.
+struct Part {
+  std::uint64_t address = 0;  // of the first byte
+  std::uint64_t tenure = 0;   // of its line
+  std::span<const std::byte> bytes;
+};
+/// What a part takes in the payload.
+[[nodiscard]] constexpr std::uint64_t part_bytes(std::uint64_t bytes) noexcept {
+  constexpr std::uint64_t kHead = 24;  // address, tenure, length, zero
+  return kHead + ((bytes + 7) & ~std::uint64_t{7});
+}
+void append_part(std::vector<std::byte>& payload, const Part& part);
+/// The parts of a payload, which must outlive them; nothing where it is no such payload.
+[[nodiscard]] std::optional<std::vector<Part>> parts_of(std::span<const std::byte> payload);
 
 /// "write", "image" and so on; nullptr for what is no type.
 [[nodiscard]] const char* to_string(RecordType type) noexcept;

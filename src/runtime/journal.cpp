@@ -143,26 +143,31 @@ std::atomic<Sequence>& Journal::last_of(GlobalAddress line, std::uint32_t slot) 
   return reinterpret_cast<std::atomic<Sequence>&>(last_[line.offset() / line_bytes_]);
 }
 
+/// All of an owner's line, where the log does not have it in this tenure yet.
+template <bool kReserved>
+Status Journal::note_image_once(Writer& writer, const Place& place) {
+  SlotMark& mark = slots_[place.slot - 1];
+  if (mark.imaged == mark.tenure || ATOLL_FAULT(log_image_forgotten)) [[likely]]
+    return {};
+  const log::RecordHead head{RecordType::kImage, 0, self_, epoch_, place.line.bits(), mark.tenure};
+  const std::span<const std::byte> line(place.data, place.bytes);
+  const auto imaged = kReserved ? log_->append_reserved(writer, head, line) : log_->append(writer, head, line);
+  if (imaged.ok()) mark.imaged = mark.tenure;
+  return imaged.status();
+}
+
 template <bool kReserved>
 Result<Sequence> Journal::note_write_by(Writer& writer, const Place& place, GlobalAddress at,
                                         std::span<const std::byte> bytes) {
-  const auto append = [&](const log::RecordHead& head, std::span<const std::byte> payload) {
-    return kReserved ? log_->append_reserved(writer, head, payload) : log_->append(writer, head, payload);
-  };
   std::uint64_t tenure = 0;
   if (place.slot == 0) {
     mark_dirty(at.offset(), bytes.size());
   } else {
-    SlotMark& mark = slots_[place.slot - 1];
-    tenure = mark.tenure;
-    if (mark.imaged != tenure && !ATOLL_FAULT(log_image_forgotten)) {
-      const auto imaged =
-          append({RecordType::kImage, 0, self_, epoch_, place.line.bits(), tenure}, {place.data, place.bytes});
-      if (!imaged.ok()) return imaged;
-      mark.imaged = tenure;
-    }
+    tenure = slots_[place.slot - 1].tenure;
+    if (const Status status = note_image_once<kReserved>(writer, place); !status.ok()) return status;
   }
-  const auto sequence = append({RecordType::kWrite, 0, self_, epoch_, at.bits(), tenure}, bytes);
+  const log::RecordHead head{RecordType::kWrite, 0, self_, epoch_, at.bits(), tenure};
+  const auto sequence = kReserved ? log_->append_reserved(writer, head, bytes) : log_->append(writer, head, bytes);
   if (sequence.ok() && is_power()) last_of(place.line, place.slot).store(*sequence, std::memory_order_relaxed);
   return sequence;
 }
@@ -185,6 +190,29 @@ Errc Journal::note_write_for(const Caller& caller, const Place& place, GlobalAdd
   last_of(place.line, 0).store(*sequence, std::memory_order_relaxed);
   now_.answered.note(caller, at.offset());
   return Errc::kOk;
+}
+
+/// The images come first: where the record is, they are. One without it does no harm, it is what the line has.
+Result<Sequence> Journal::note_together(Writer& writer, std::span<const Change> changes) {
+  std::vector<std::byte> payload;
+  for (const Change& change : changes) {
+    std::uint64_t tenure = 0;
+    if (change.place.slot == 0) {
+      mark_dirty(change.at.offset(), change.bytes.size());
+    } else {
+      tenure = slots_[change.place.slot - 1].tenure;
+      if (const Status status = note_image_once<false>(writer, change.place); !status.ok()) return status;
+    }
+    log::append_part(payload, {change.at.bits(), tenure, change.bytes});
+  }
+  const auto sequence = log_->append(
+      writer, {RecordType::kTogether, 0, self_, epoch_, changes.front().at.bits(), changes.size()}, payload);
+  if (!sequence.ok()) return sequence;
+  for (const Change& change : changes) {
+    if (!is_power()) break;  // nobody else looks
+    last_of(change.place.line, change.place.slot).store(*sequence, std::memory_order_relaxed);
+  }
+  return sequence;
 }
 
 // ---- the engine's records ----

@@ -144,6 +144,15 @@ class Journal {
   /// The same for a call of another node, which is done once. At home only.
   [[nodiscard]] Errc note_write_for(const Caller& caller, const Place& place, GlobalAddress at,
                                     std::span<const std::byte> bytes);
+  /// Several such writes, of which the log has all or none.
+  struct Change {
+    Place place;
+    GlobalAddress at;
+    std::span<const std::byte> bytes;
+  };
+  [[nodiscard]] Result<log::Sequence> note_together(Writer& writer, std::span<const Change> changes);
+  /// The most that log::part_bytes of what is written together may come to.
+  [[nodiscard]] std::uint64_t most_together() const noexcept { return log_->max_payload(); }
   [[nodiscard]] bool has_room() const noexcept { return log_->has_room(); }
   /// Is there as much left of what is kept for the engine as one batch of messages can need, and the next checkpoint?
   [[nodiscard]] bool has_reserve() const noexcept { return log_->reserved_left() >= images_bytes_ + batch_bytes_; }
@@ -251,6 +260,7 @@ class Journal {
   [[nodiscard]] Status write_recovered(const Legacy& legacy, std::span<const std::byte> memory);
   void load(log::CheckpointReader& checkpoint, Legacy& legacy, std::span<std::byte> memory,
             const PrepareMemory& prepare, memory::Allocator& allocator);
+  void check_own(GlobalAddress address, std::uint64_t bytes, log::Sequence sequence) const;
   template <bool kReserved>
   Result<log::Sequence> note_write_by(Writer& writer, const Place& place, GlobalAddress at,
                                       std::span<const std::byte> bytes);
@@ -258,6 +268,9 @@ class Journal {
   static constexpr std::uint8_t kInGrains = 1;    // flag of an allocation: for a region
   static constexpr std::uint8_t kForAnother = 1;  // flag of a write: its last 16 bytes say for whose call
   log::Sequence append(const log::RecordHead& head, std::span<const std::byte> payload);
+  template <bool kReserved>
+  Status note_image_once(Writer& writer, const Place& place);
+  void replay_write(const log::Part& write, log::Sequence sequence, Legacy& legacy, std::span<std::byte> memory);
   void replay(const log::Record& record, Legacy& legacy, std::span<std::byte> memory, memory::Allocator& allocator);
 
   const LogMode mode_;

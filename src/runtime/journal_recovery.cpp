@@ -256,6 +256,28 @@ void note_answered(const log::Record& record, Legacy& legacy) {
 
 }  // namespace
 
+void Journal::check_own(GlobalAddress address, std::uint64_t bytes, Sequence sequence) const {
+  if (address.offset() <= memory_bytes_ && bytes <= memory_bytes_ - address.offset()) return;
+  throw Error(fmt::format("record {} of the log is about memory that this node does not have", sequence),
+              Errc::kStorage);
+}
+
+/// Bytes of a line of this node, or of one that it owned: then the log has had its image before.
+void Journal::replay_write(const log::Part& write, Sequence sequence, Legacy& legacy, std::span<std::byte> memory) {
+  const GlobalAddress address(write.address);
+  if (address.node() == self_) {
+    check_own(address, write.bytes.size(), sequence);
+    if (!write.bytes.empty()) std::memcpy(memory.data() + address.offset(), write.bytes.data(), write.bytes.size());
+    if (!write.bytes.empty()) mark_dirty(address.offset(), write.bytes.size());
+  } else if (const auto found = legacy.owned.upper_bound(address.bits()); found != legacy.owned.begin()) {
+    OwnedLine& owned = std::prev(found)->second;
+    const std::uint64_t at = address.bits() - std::prev(found)->first;
+    if (owned.tenure == write.tenure && at <= owned.bytes.size() && write.bytes.size() <= owned.bytes.size() - at) {
+      std::copy(write.bytes.begin(), write.bytes.end(), owned.bytes.begin() + std::ptrdiff_t(at));
+    }
+  }
+}
+
 /// One record, done again. What it says was so at its time; later ones follow.
 void Journal::replay(const log::Record& record, Legacy& legacy, std::span<std::byte> memory,
                      memory::Allocator& allocator) {
@@ -263,44 +285,37 @@ void Journal::replay(const log::Record& record, Legacy& legacy, std::span<std::b
   const GlobalAddress address(head.address);
   const bool own = address.node() == self_;
   const std::uint64_t line = address.offset() / line_bytes_;
-  const auto outside = [&] {
-    if (address.offset() <= memory_bytes_ && record.payload.size() <= memory_bytes_ - address.offset()) return;
-    throw Error(fmt::format("record {} of the log is about memory that this node does not have", record.sequence),
-                Errc::kStorage);
-  };
+  const auto check_inside = [&] { check_own(address, record.payload.size(), record.sequence); };
   switch (head.type) {
     case RecordType::kNone: break;
-    case RecordType::kWrite:
-      if (own) {
-        outside();
-        std::span<const std::byte> bytes = record.payload;
-        if ((head.flags & kForAnother) != 0 && bytes.size() > sizeof(Asked)) {
-          note_answered(record, legacy);
-          bytes = bytes.first(bytes.size() - sizeof(Asked));
-        }
-        std::memcpy(memory.data() + address.offset(), bytes.data(), bytes.size());
-        mark_dirty(address.offset(), bytes.size());
-      } else if (const auto found = legacy.owned.upper_bound(address.bits()); found != legacy.owned.begin()) {
-        OwnedLine& owned = std::prev(found)->second;
-        const std::uint64_t at = address.bits() - std::prev(found)->first;
-        if (owned.tenure == head.number && at + record.payload.size() <= owned.bytes.size()) {
-          std::memcpy(owned.bytes.data() + at, record.payload.data(), record.payload.size());
-        }
+    case RecordType::kWrite: {
+      std::span<const std::byte> bytes = record.payload;
+      if (own && (head.flags & kForAnother) != 0 && bytes.size() > sizeof(Asked)) {
+        note_answered(record, legacy);
+        bytes = bytes.first(bytes.size() - sizeof(Asked));
       }
+      replay_write({head.address, head.number, bytes}, record.sequence, legacy, memory);
       break;
+    }
+    case RecordType::kTogether: {
+      const auto parts = log::parts_of(record.payload);
+      if (!parts) throw Error(fmt::format("record {} of the log makes no sense", record.sequence), Errc::kStorage);
+      for (const log::Part& part : *parts) replay_write(part, record.sequence, legacy, memory);
+      break;
+    }
     case RecordType::kImage:
       if (own) throw Error("the log has an image of one of the node's own lines", Errc::kStorage);
       legacy.owned[address.bits()] = {head.number, {record.payload.begin(), record.payload.end()}};
       break;
     case RecordType::kTaken:
-      outside();
+      check_inside();
       std::memcpy(memory.data() + address.offset(), record.payload.data(), record.payload.size());
       mark_dirty(address.offset(), record.payload.size());
       legacy.lines[line] = {head.number, kNoNode};
       break;
     case RecordType::kUndo:
     case RecordType::kGrant:
-      outside();
+      check_inside();
       legacy.lines[line] = {head.number, head.node};
       mark_dirty(address.offset(), 1);
       break;

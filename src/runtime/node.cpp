@@ -102,6 +102,15 @@ Result<std::uint64_t> Node::rmw(GlobalAddress address, std::size_t bytes, Rmw wh
   }
   return runtime_->rmw(address, bytes, runtime::Action::kCompareExchange, operand, expected);
 }
+Status Node::write_together(std::span<const WritePart> parts) noexcept {
+  return runtime_->write_together(parts);
+}
+bool Node::is_alive(NodeId node) const noexcept {
+  return runtime_->is_alive(node);
+}
+std::uint64_t Node::life() const noexcept {
+  return runtime_->life();
+}
 Status Node::register_atomic(std::string_view name, AtomicFunction function) {
   return runtime_->register_atomic(name, std::move(function));
 }

@@ -72,6 +72,10 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   [[nodiscard]] const Options& options() const noexcept { return options_; }
   /// Did this node find its memory as a process before it had left it?
   [[nodiscard]] bool recovered() const noexcept { return recovered_; }
+  /// Which of the node's processes this is: 1 for the first, more for each that came back.
+  [[nodiscard]] std::uint64_t life() const noexcept { return journal_ == nullptr ? 1 : journal_->log().generation(); }
+  /// Is there a process of this node, by all that is known here?
+  [[nodiscard]] bool is_alive(NodeId node) const noexcept { return node < nodes_ && !is_dead(node); }
   [[nodiscard]] const detail::LineTable& table() const noexcept { return lines_->table(); }
 
   // allocate.cpp
@@ -95,6 +99,8 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   // write_if.cpp
   Result<bool> write_if(GlobalAddress guard, std::uint64_t expected, std::uint64_t desired, GlobalAddress address,
                         std::span<const std::byte> bytes);
+  // together.cpp
+  Status write_together(std::span<const WritePart> parts);
   // access.cpp
   Status register_atomic(std::string_view name, AtomicFunction function);
   Status atomic(GlobalAddress address, std::uint32_t bytes, std::string_view name, std::span<const std::byte> args);
@@ -263,6 +269,9 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
                                const wire::GuardedWrite& write, std::uint32_t bytes);
   [[nodiscard]] std::uint64_t write_if_for(const Caller& caller, GlobalAddress guard, GlobalAddress at,
                                            const wire::GuardedWrite& write, std::uint32_t bytes) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] Result<std::vector<WritePart>> cut_at_lines(std::span<const WritePart> parts) const;
+  [[nodiscard]] Errc store_together(ThreadState& thread, std::span<const WritePart> pieces,
+                                    std::span<const GlobalAddress> lines);
   [[nodiscard]] Status log_pinned(ThreadState& thread, GlobalAddress address, std::uint64_t bytes);
   /// Does a logged write that the line allows; waits for room in the log where there is none. `write` returns a code
   /// and is called under the hazard. False: the line may not be written.

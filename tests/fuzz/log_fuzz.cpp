@@ -91,6 +91,10 @@ void check_log(Input& input, std::uint8_t how) {
     ATOLL_FUZZ_CHECK(record.sequence >= options.from && record.sequence <= loaded->highest());
     ATOLL_FUZZ_CHECK(record.payload.size() <= kBlock && !to_string(record).empty());
     last = record.sequence;
+    for (const Part& part : parts_of(record.payload).value_or(std::vector<Part>())) {
+      ATOLL_FUZZ_CHECK(part.bytes.data() >= record.payload.data() && part.bytes.size() <= record.payload.size());
+      ATOLL_FUZZ_CHECK(part.bytes.data() + part.bytes.size() <= record.payload.data() + record.payload.size());
+    }
     unsigned sum = 0;
     for (const std::byte byte : record.payload) sum += unsigned(byte);  // all of it is there
     ATOLL_FUZZ_CHECK(sum <= 255 * kBlock);

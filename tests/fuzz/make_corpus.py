@@ -453,7 +453,11 @@ def log():
     yield "ahead", ahead + whole
     yield "gap", power + log_header(2) + none * 2 + log_block(0, 1, one) + bytes(512)
     yield "truncated", power + log_header(2) + truncation(4) + none + log_block(0, 1, one) + log_block(1, 1, two)
-    yield "every-type", as_it_is + log_header(1) + none * 2 + log_block(0, 1, [(k, k, b"") for k in range(1, 11)])
+    yield "every-type", as_it_is + log_header(1) + none * 2 + log_block(0, 1, [(k, k, b"") for k in range(1, 12)])
+    parts = struct.pack("<QQQ", address(3, 640), 5, 8) + word + struct.pack("<QQQ", address(2, 64), 6, 3) + bytes(8)
+    yield "together", as_it_is + log_header(1) + none * 2 + log_block(0, 1, [(1, 12, parts), (2, 12, b""), (3, 12, word)])
+    too_long = struct.pack("<QQQ", address(3, 640), 5, (1 << 64) - 1) + word
+    yield "together-damaged", as_it_is + log_header(1) + none * 2 + log_block(0, 1, [(1, 12, parts[:-8]), (2, 12, too_long)])
     yield "recycled", as_it_is + log_header(1) + none * 2 + log_block(0, 9, one, 7)
     yield "same-twice", repaired + log_header(2) + none * 2 + log_block(0, 1, one) + log_block(1, 1, one)
     yield "too-many-blocks", as_it_is + log_header(1 << 60) + none * 2 + log_block(0, 1, one)

@@ -108,6 +108,32 @@ TEST(Format, ARecordByteByByte) {
   EXPECT_EQ(at(4256, 40), std::vector<std::uint8_t>(40));
 }
 
+TEST(LogRecord, PartsAreReadAsTheyWereWritten) {
+  const std::uint64_t first = 0x0102030405060708, second = 9;
+  std::vector<std::byte> payload;
+  append_part(payload, {64, 5, bytes_of(first)});
+  append_part(payload, {1 << 20, 0, bytes_of(second).first(3)});
+  append_part(payload, {7, 1, {}});
+  EXPECT_EQ(payload.size(), part_bytes(8) + part_bytes(3) + part_bytes(0));
+  EXPECT_EQ(payload.size(), 88u);
+  const auto parts = parts_of(payload);
+  ASSERT_TRUE(parts && parts->size() == 3);
+  EXPECT_EQ((*parts)[0].address, 64u);
+  EXPECT_EQ((*parts)[0].tenure, 5u);
+  EXPECT_EQ(word_of((*parts)[0].bytes), first);
+  EXPECT_EQ((*parts)[1].bytes.size(), 3u);
+  EXPECT_EQ(word_of((*parts)[1].bytes), 9u);
+  EXPECT_EQ((*parts)[2].address, 7u);
+  EXPECT_TRUE((*parts)[2].bytes.empty());
+  for (std::size_t bytes = 1; bytes < payload.size(); ++bytes) {
+    const auto cut = parts_of(std::span(payload).first(bytes));
+    EXPECT_EQ(cut.has_value(), bytes == 32 || bytes == 64) << bytes;
+  }
+  const std::uint64_t huge = UINT64_MAX;
+  std::memcpy(payload.data() + 16, &huge, sizeof(huge));
+  EXPECT_FALSE(parts_of(payload));
+}
+
 TEST(LogRecord, HasAText) {
   const std::uint64_t line = 4096;
   const auto text = [](RecordType type, std::span<const std::byte> payload = {}, std::uint8_t flags = 0) {
@@ -125,6 +151,12 @@ TEST(LogRecord, HasAText) {
   EXPECT_EQ(text(RecordType::kRegion), "17 region 3:0x1a40 5 bytes in lines of 0, epoch 7");
   const std::string name = "a\"b\n";
   EXPECT_EQ(text(RecordType::kName, std::as_bytes(std::span(name))), "17 name 3:0x1a40 \"a\\x22b\\x0a\", epoch 7");
+  std::vector<std::byte> parts;
+  append_part(parts, {0x0000030000001a40, 5, bytes_of(line)});
+  append_part(parts, {0x0000010000000200, 7, bytes_of(line).first(3)});
+  EXPECT_EQ(text(RecordType::kTogether, parts),
+            "17 together 3:0x1a40 2 writes: 3:0x1a40 tenure 5 8 bytes; 1:0x200 tenure 7 3 bytes, epoch 7");
+  EXPECT_EQ(text(RecordType::kTogether, bytes_of(line)), "17 together 3:0x1a40 damaged, epoch 7");
   EXPECT_EQ(text(RecordType::kNone), "17 none 3:0x1a40 , epoch 7");
   EXPECT_EQ(text(RecordType(99)), "17 unknown 3:0x1a40 , epoch 7");
   for (int type = 0; type <= kLastType; ++type) EXPECT_NE(to_string(RecordType(type)), nullptr);
