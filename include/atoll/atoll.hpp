@@ -9,3 +9,4 @@
 #include "atoll/options.hpp"
 #include "atoll/stats.hpp"
 #include "atoll/status.hpp"
+#include "atoll/txn.hpp"

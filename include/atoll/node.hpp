@@ -68,6 +68,17 @@ struct Placement {
   }
 };
 
+/// Does a change wait for the disk, in mode power? kLater: the thread's next fence, unlock or write_together does;
+/// nobody else gets the line before, but for threads of this node.
+enum class Settle : std::uint8_t { kNow, kLater };
+
+/// What has become of a node.
+enum class Presence : std::uint8_t {
+  kHere,
+  kAway,  // its process is over, and another one will take its memory over
+  kGone,  // so it stays
+};
+
 enum class LockMode : std::uint8_t { kRead, kWrite };
 
 /// A write among several: what Node::write_together takes.
@@ -114,8 +125,8 @@ class Node {
 
   /// Which process of this node it is: higher than that of any before that left its memory to this one.
   [[nodiscard]] std::uint64_t life() const noexcept;
-  /// Is there a process of the node? Of one that died a moment ago this node may not have heard.
-  [[nodiscard]] bool is_alive(NodeId node) const noexcept;
+  /// Is there a process of the node, by what is known here?
+  [[nodiscard]] Presence presence(NodeId node) const noexcept;
 
   // ---- memory ----
 
@@ -162,11 +173,12 @@ class Node {
       return {};
     return read(address, into);
   }
-  /// Several writes, anywhere, of which a crash leaves all or none; if the call fails, none was done. Other nodes see
-  /// none of them, or all: their lines are locked meanwhile, in the order of addresses. Threads of this node may see
-  /// some before others, of each line all at once but for those who read single words; stores are in the order of the
-  /// parts. Visible to all when it returns (and in mode power on the disk). kInvalidArgument: more than fits a block of
-  /// the log. kWouldDeadlock: this thread has locked one of the lines.
+  /// Several writes, anywhere, of which a crash leaves all or none. If the call fails none was done, but for kStorage
+  /// in mode power: then they are done, and what will be left of them after a crash is not known. Other nodes see none
+  /// of them, or all: their lines are locked meanwhile, in the order of addresses. Threads of this node may see some
+  /// before others, of each line all at once but for those who read single words; stores are in the order of the parts.
+  /// Visible to all when it returns (and in mode power on the disk). kInvalidArgument: more than fits a block of the
+  /// log. kWouldDeadlock: this thread has locked one of the lines.
   Status write_together(std::span<const WritePart> parts) noexcept;
   template <Shareable T>
   Result<T> read(GlobalAddress address) noexcept;
@@ -205,8 +217,8 @@ class Node {
   Result<T> exchange(global_ptr<T> p, std::type_identity_t<T> value) noexcept;
   /// The value found; it was replaced if and only if it equals `expected`.
   template <AtomicWord T>
-  Result<T> compare_exchange(global_ptr<T> p, std::type_identity_t<T> expected,
-                             std::type_identity_t<T> desired) noexcept;
+  Result<T> compare_exchange(global_ptr<T> p, std::type_identity_t<T> expected, std::type_identity_t<T> desired,
+                             Settle settle = Settle::kNow) noexcept;
   /// If the word at `guard` is `expected`, it becomes `desired`, and up to 16 bytes are written at `address`, in the
   /// same line; true. All in one step, as under a write lock of the line, but where the line is at home, unlocked, it
   /// costs one message there and one back, and no line moves. Who reads without a lock (read_words) can tell by the
@@ -283,7 +295,7 @@ class Node {
   Status write_slow(GlobalAddress address, const void* from, std::size_t bytes, Consistency consistency) noexcept;
   enum class Rmw : std::uint8_t { kAdd, kExchange, kCompareExchange };
   Result<std::uint64_t> rmw(GlobalAddress address, std::size_t bytes, Rmw what, std::uint64_t operand,
-                            std::uint64_t expected) noexcept;
+                            std::uint64_t expected, Settle settle = Settle::kNow) noexcept;
 
   Status apply_slow(GlobalAddress address, std::uint8_t number, std::size_t bytes, std::uint64_t operand,
                     Consistency consistency) noexcept;
@@ -376,10 +388,10 @@ Result<T> Node::exchange(global_ptr<T> p, std::type_identity_t<T> value) noexcep
 }
 
 template <AtomicWord T>
-Result<T> Node::compare_exchange(global_ptr<T> p, std::type_identity_t<T> expected,
-                                 std::type_identity_t<T> desired) noexcept {
+Result<T> Node::compare_exchange(global_ptr<T> p, std::type_identity_t<T> expected, std::type_identity_t<T> desired,
+                                 Settle settle) noexcept {
   const auto got =
-      rmw(p.address(), sizeof(T), Rmw::kCompareExchange, detail::to_word(desired), detail::to_word(expected));
+      rmw(p.address(), sizeof(T), Rmw::kCompareExchange, detail::to_word(desired), detail::to_word(expected), settle);
   if (!got.ok()) return got.status();
   return detail::from_word<T>(*got);
 }

@@ -494,7 +494,7 @@ void Runtime::abandon_writes(ThreadState& thread, Errc why) {
 }
 
 Result<std::uint64_t> Runtime::rmw(GlobalAddress address, std::size_t bytes, Action what, std::uint64_t operand,
-                                   std::uint64_t expected) {
+                                   std::uint64_t expected, Settle settled) {
   if (const Status status = check_range(address, bytes); !status.ok()) return status;
   if (address.offset() % bytes != 0) return {Errc::kInvalidArgument, "an atomic must be aligned to its size"};
   ThreadState& thread = threads_.current();
@@ -517,6 +517,7 @@ Result<std::uint64_t> Runtime::rmw(GlobalAddress address, std::size_t bytes, Act
     const Status status = run(thread, task);
     if (!status.ok()) return status;
   }
+  if (settled == Settle::kLater) return task.value;
   if (const Status status = settle(thread); !status.ok()) return status;
   return task.value;
 }

@@ -94,19 +94,19 @@ Status Node::write_slow(GlobalAddress address, const void* from, std::size_t byt
 }
 
 Result<std::uint64_t> Node::rmw(GlobalAddress address, std::size_t bytes, Rmw what, std::uint64_t operand,
-                                std::uint64_t expected) noexcept {
+                                std::uint64_t expected, Settle settle) noexcept {
   switch (what) {
-    case Rmw::kAdd: return runtime_->rmw(address, bytes, runtime::Action::kAdd, operand, expected);
-    case Rmw::kExchange: return runtime_->rmw(address, bytes, runtime::Action::kExchange, operand, expected);
+    case Rmw::kAdd: return runtime_->rmw(address, bytes, runtime::Action::kAdd, operand, expected, settle);
+    case Rmw::kExchange: return runtime_->rmw(address, bytes, runtime::Action::kExchange, operand, expected, settle);
     case Rmw::kCompareExchange: break;
   }
-  return runtime_->rmw(address, bytes, runtime::Action::kCompareExchange, operand, expected);
+  return runtime_->rmw(address, bytes, runtime::Action::kCompareExchange, operand, expected, settle);
 }
 Status Node::write_together(std::span<const WritePart> parts) noexcept {
   return runtime_->write_together(parts);
 }
-bool Node::is_alive(NodeId node) const noexcept {
-  return runtime_->is_alive(node);
+Presence Node::presence(NodeId node) const noexcept {
+  return runtime_->presence(node);
 }
 std::uint64_t Node::life() const noexcept {
   return runtime_->life();

@@ -162,6 +162,12 @@ void Runtime::on_given_up(NodeId node, const std::string& why) {
   notify_all();
 }
 
+Presence Runtime::presence(NodeId node) const noexcept {
+  if (node >= nodes_) return Presence::kGone;
+  if (!is_dead(node)) return Presence::kHere;
+  return journal_ != nullptr && !given_up_.load(std::memory_order_acquire) ? Presence::kAway : Presence::kGone;
+}
+
 /// A peer is back, as another process. It is told what this node has of its lines.
 void Runtime::on_return(const cluster::Peer& peer, std::uint32_t epoch) {
   if (peer.id >= nodes_ || peer.id == self_) return;

@@ -74,8 +74,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   [[nodiscard]] bool recovered() const noexcept { return recovered_; }
   /// Which of the node's processes this is: 1 for the first, more for each that came back.
   [[nodiscard]] std::uint64_t life() const noexcept { return journal_ == nullptr ? 1 : journal_->log().generation(); }
-  /// Is there a process of this node, by all that is known here?
-  [[nodiscard]] bool is_alive(NodeId node) const noexcept { return node < nodes_ && !is_dead(node); }
+  [[nodiscard]] Presence presence(NodeId node) const noexcept;
   [[nodiscard]] const detail::LineTable& table() const noexcept { return lines_->table(); }
 
   // allocate.cpp
@@ -95,7 +94,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   Status prefetch(GlobalAddress address, std::uint64_t bytes, LockMode mode);
   Status write(GlobalAddress address, const std::byte* from, std::uint64_t bytes, Consistency consistency);
   Result<std::uint64_t> rmw(GlobalAddress address, std::size_t bytes, Action what, std::uint64_t operand,
-                            std::uint64_t expected);
+                            std::uint64_t expected, Settle settled = Settle::kNow);
   // write_if.cpp
   Result<bool> write_if(GlobalAddress guard, std::uint64_t expected, std::uint64_t desired, GlobalAddress address,
                         std::span<const std::byte> bytes);

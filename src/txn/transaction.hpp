@@ -1,0 +1,105 @@
+// One attempt to run a transaction.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "txn/core.hpp"
+
+namespace atoll::txn {
+
+/// Rows are read as they are and looked at again before the commit, rows that change are locked when they are first
+/// changed; or, in an attempt that locks all, when they are first read. That a key is absent is known by the version of
+/// its bucket, which every insert and erase locks and changes.
+///
+/// Why it is serializable: when all locks are held, each row and bucket that was read is seen not to have changed, nor
+/// to be locked by another. So all that was read is there at that moment, and what is written was not changed by
+/// anybody since, nor will be before it is published: the transaction is as if all of it were done at that moment.
+/// (Reads take no shared locks: a lock is a write, and would take the row's line away from all others who read it.)
+///
+/// Thread-safety: none.
+/// Invariants:
+///   1. A lock that it holds is in `locks_`, and holds its id.
+///   2. Nothing but locks is changed before the commit; the commit's one step frees the locks.
+///   3. Nobody waits for a lock for longer than the patience: so there is no deadlock.
+class Transaction {
+ public:
+  Transaction(Database::Core& core, const Database& database, bool locks_all);
+  ~Transaction() { release(); }
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+
+  [[nodiscard]] const Database& database() const noexcept { return database_; }
+
+  [[nodiscard]] Result<bool> read(const TableData& table, std::span<const std::byte> key, std::span<std::byte> row,
+                                  bool to_update);
+  [[nodiscard]] Status update(const TableData& table, std::span<const std::byte> key, std::span<const std::byte> row);
+  [[nodiscard]] Status insert(const TableData& table, std::span<const std::byte> key, std::span<const std::byte> row);
+  [[nodiscard]] Status erase(const TableData& table, std::span<const std::byte> key);
+  [[nodiscard]] Status scan(const TableData& table, const Txn::Visit& visit);
+
+  /// Commits, if the function ended well; what it said otherwise. No use if `conflict()` then.
+  [[nodiscard]] Status end(const Status& function);
+  [[nodiscard]] Conflict conflict() const noexcept { return conflict_; }
+
+ private:
+  struct Access {  // to one key
+    const TableData* table = nullptr;
+    std::span<const std::byte> key;  // that of the map
+    std::uint64_t hash = 0;
+    Found found;
+    bool was_there = false;
+    bool is_there = false;
+    bool is_changed = false;
+    std::vector<std::byte> row;  // as this transaction has it
+  };
+  struct Scanned {
+    GlobalAddress bucket;
+    std::uint64_t version = 0;
+  };
+  struct Parts {  // of the commit, in the order in which they become visible to threads of this node
+    std::vector<WritePart> bodies, heads, entries, buckets;
+    std::deque<std::vector<std::byte>> bytes;
+    std::set<GlobalAddress> freed;  // objects whose lock is freed by one of the parts
+  };
+
+  [[nodiscard]] Result<Access*> touch(const TableData& table, std::span<const std::byte> key, bool to_update);
+  [[nodiscard]] Result<Found> find_free(const TableData& table, std::span<const std::byte> key, std::uint64_t hash);
+  [[nodiscard]] Status lock(GlobalAddress object);
+  [[nodiscard]] Status lock_row(Access& access);
+  /// Of a lock that is in the way: ok when it was left behind and is cleared, or when it is worth looking again.
+  [[nodiscard]] Status wait_for(GlobalAddress object, std::uint64_t holder, std::chrono::nanoseconds& waited);
+  [[nodiscard]] Status meet(Conflict what);
+  [[nodiscard]] Result<bool> is_as_read(GlobalAddress object, std::uint64_t version);
+  [[nodiscard]] Status validate();
+  [[nodiscard]] Status scan_bucket(const TableData& table, GlobalAddress first, const Txn::Visit& visit, bool& go_on);
+  [[nodiscard]] Status commit();
+  [[nodiscard]] Status change_chain(GlobalAddress first, std::span<Access* const> accesses, Parts& parts);
+  [[nodiscard]] Status add_rows(std::span<Access* const> accesses, std::vector<TableData::Link>& chain, Parts& parts);
+  [[nodiscard]] Status erase_row(const Access& access, std::span<const TableData::Link> chain, Parts& parts);
+  [[nodiscard]] Result<Entry> place_row(Access& access, GlobalAddress reused, Parts& parts);
+  void put_row(const Access& access, Parts& parts);
+  static std::span<const std::byte> keep_bytes(Parts& parts, std::span<const std::byte> bytes);
+  template <Shareable T>
+  static std::span<const std::byte> keep(Parts& parts, const T& value) {
+    return keep_bytes(parts, std::as_bytes(std::span(&value, 1)));
+  }
+  [[nodiscard]] Status publish(Parts& parts);
+  void release() noexcept;
+
+  Database::Core& core_;
+  Node& node_;
+  const Database& database_;
+  const bool locks_all_;
+  const Id id_;
+  Conflict conflict_ = Conflict::kNone;
+  std::map<std::pair<const TableData*, std::string>, Access> accesses_;
+  std::vector<Scanned> scanned_;
+  std::set<GlobalAddress> locks_;
+  std::vector<GlobalAddress> allocated_;  // by this attempt, and nobody knows of it
+};
+
+}  // namespace atoll::txn
