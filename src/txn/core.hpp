@@ -15,7 +15,8 @@ namespace atoll::txn {
 ///
 /// Each process of a node has a number, its life, and writes it to a word of global memory before its first
 /// transaction. A lock whose holder is of another life than its node's word says was left by a process that is over:
-/// what it wanted to do was not done, for what is committed frees its locks in the same step. So it is nobody's.
+/// what it wanted to do there was not done, for a commit frees the locks of what it changes in the same step. So it is
+/// nobody's.
 ///
 /// Thread-safety: any thread.
 class Owners {

@@ -368,14 +368,8 @@ Status Transaction::change_chain(GlobalAddress first, std::span<Access* const> a
 }
 
 /// Rows before the entries that lead to them, and what frees a lock after all that it guards: threads of this node may
-/// see some of it before the rest.
+/// see some of it before the rest. Locks of what did not change are freed afterwards: there may be many.
 Status Transaction::publish(Parts& parts) {
-  static constexpr std::uint64_t kFree = 0;
-  for (const GlobalAddress object : locks_) {
-    if (!parts.freed.contains(object)) {
-      parts.buckets.push_back({object, std::as_bytes(std::span(&kFree, 1))});
-    }
-  }
   std::vector<WritePart> all = std::move(parts.bodies);
   for (const std::vector<WritePart>* more : {&parts.heads, &parts.entries, &parts.buckets}) {
     all.insert(all.end(), more->begin(), more->end());
@@ -383,7 +377,7 @@ Status Transaction::publish(Parts& parts) {
   const Status status = node_.write_together(all);
   const bool undone = status.code() == Errc::kInvalidArgument || status.code() == Errc::kCacheFull;
   if (!undone) allocated_.clear();  // it is the table's now, or may be
-  if (status.ok()) locks_.clear();
+  if (status.ok()) std::erase_if(locks_, [&](GlobalAddress object) { return parts.freed.contains(object); });
   if (status.code() == Errc::kInvalidArgument) {
     return {Errc::kInvalidArgument, "the transaction changes more than fits a block of the log"};
   }

@@ -23,7 +23,7 @@ namespace atoll::txn {
 /// Thread-safety: none.
 /// Invariants:
 ///   1. A lock that it holds is in `locks_`, and holds its id.
-///   2. Nothing but locks is changed before the commit; the commit's one step frees the locks.
+///   2. Nothing but locks is changed before the commit; its one step frees the locks of what it changes.
 ///   3. Nobody waits for a lock for longer than the patience: so there is no deadlock.
 class Transaction {
  public:

@@ -46,7 +46,7 @@ class Histories : public testing::TestWithParam<Case> {
       seen.process = node;
       seen.thread = std::uint16_t(thread);
       const std::uint64_t plan = random();
-      const std::uint64_t unique = 1 + (std::uint64_t(node * kThreads + thread) << 32 | std::uint64_t(i) << 4);
+      const std::uint64_t unique = 1 + (std::uint64_t(1 + node * kThreads + thread) << 32 | std::uint64_t(i) << 4);
       seen.invoked = now();
       const Status status = database.transact([&](Txn& t) {
         seen.accesses.clear();
