@@ -1,7 +1,9 @@
 // atoll::txn: tables of records in the memory of all nodes, and transactions on them. See docs/transactions.md.
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -56,6 +58,37 @@ struct Schema {
 
 struct TableOptions {
   std::uint64_t rows = 1024;  // that are expected. More do no harm; with ten times as many, searches take longer
+  bool ordered = false;       // by the bytes of the keys, so that ranges can be scanned; else it has a hash index
+};
+
+enum class Direction : std::uint8_t { kForward, kBackward };
+
+/// A number whose bytes are in the order of its values, for keys of ordered tables.
+template <std::integral T>
+class Sorted {
+ public:
+  constexpr Sorted() noexcept = default;
+  constexpr Sorted(T value) noexcept {
+    auto word = std::make_unsigned_t<T>(value) ^ kSign;
+    for (std::size_t i = sizeof(T); i > 0; --i, word = std::make_unsigned_t<T>(std::uint64_t(word) >> 8)) {
+      bytes_[i - 1] = std::uint8_t(word);
+    }
+  }
+  constexpr operator T() const noexcept {
+    std::uint64_t word = 0;
+    for (const std::uint8_t byte : bytes_) word = word << 8 | byte;
+    return T(std::make_unsigned_t<T>(word) ^ kSign);
+  }
+
+ private:
+  static constexpr std::make_unsigned_t<T> kSign =
+      std::is_signed_v<T> ? std::make_unsigned_t<T>(std::make_unsigned_t<T>(1) << (sizeof(T) * 8 - 1)) : 0;
+  std::array<std::uint8_t, sizeof(T)> bytes_ = to_bytes_of_zero();
+  static constexpr std::array<std::uint8_t, sizeof(T)> to_bytes_of_zero() noexcept {
+    std::array<std::uint8_t, sizeof(T)> bytes{};
+    if (std::is_signed_v<T>) bytes[0] = 0x80;
+    return bytes;
+  }
 };
 
 class Database;
@@ -124,14 +157,29 @@ class Txn {
   Status erase(const Table<Key, Row>& table, const std::type_identity_t<Key>& key) {
     return erase(static_cast<const AnyTable&>(table), bytes(key));
   }
-  /// Every row, in no order, those that this transaction has inserted too; `visit(const Key&, const Row&)` ends it by
-  /// false, and must not use the transaction. No row comes or goes unseen before the commit: what was visited of the
-  /// table is the whole of it (as far as the walk went).
+  /// Every row, in no order where the table has none, those that this transaction has inserted too; `visit(const Key&,
+  /// const Row&)` ends it by false, and must not use the transaction. No row comes or goes unseen before the commit:
+  /// what was visited of the table is the whole of it (as far as the walk went).
   template <typename Key, typename Row, typename Visit>
   requires std::predicate<Visit&, const Key&, const Row&> Status scan(const Table<Key, Row>& table, Visit&& visit) {
     return scan(table, [&](std::span<const std::byte> key, std::span<const std::byte> row) {
       return visit(from<Key>(key), from<Row>(row));
     });
+  }
+
+  /// The rows of an ordered table whose keys are from `first` to `last`, both included, in their order or against it.
+  template <typename Key, typename Row, typename Visit>
+  requires std::predicate<Visit&, const Key&, const Row&> Status scan(const Table<Key, Row>& table,
+                                                                      const std::type_identity_t<Key>& first,
+                                                                      const std::type_identity_t<Key>& last,
+                                                                      Visit&& visit,
+                                                                      Direction direction = Direction::kForward) {
+    return scan(
+        table, bytes(first), bytes(last),
+        [&](std::span<const std::byte> key, std::span<const std::byte> row) {
+          return visit(from<Key>(key), from<Row>(row));
+        },
+        direction);
   }
 
   // The same with bytes. kInvalidArgument: not as many as the schema says, or a table of another Database.
@@ -143,6 +191,8 @@ class Txn {
   Status erase(const AnyTable& table, std::span<const std::byte> key);
   using Visit = std::function<bool(std::span<const std::byte> key, std::span<const std::byte> row)>;
   Status scan(const AnyTable& table, const Visit& visit);
+  Status scan(const AnyTable& table, std::span<const std::byte> first, std::span<const std::byte> last,
+              const Visit& visit, Direction direction);
 
   /// What a function may give back that wants nothing to be done; any other error does the same.
   [[nodiscard]] static Status abort(const char* why = "the transaction was aborted by its function") noexcept {

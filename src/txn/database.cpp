@@ -125,6 +125,9 @@ const TableData& Database::Core::table(std::string_view name, const Schema& sche
   const bool same =
       there.key_bytes == schema.key_bytes && there.row_bytes == schema.row_bytes &&
       std::is_permutation(there.fields.begin(), there.fields.end(), schema.fields.begin(), schema.fields.end());
+  if (options.ordered != (at->second->tree() != nullptr)) {
+    throw Error("the table " + std::string(name) + (options.ordered ? " is not ordered" : " is ordered"));
+  }
   if (!same) throw Error("the table " + std::string(name) + " has another schema than this");
   return *at->second;
 }
@@ -139,6 +142,10 @@ Status Database::Core::transact(const Database& database, const std::function<St
     Transaction transaction(*this, database, attempt > options_.optimistic_attempts);
     Txn handle(transaction);
     const Status status = transaction.end(function(handle));
+    for (const auto& [table, key] : transaction.emptied()) {
+      Transaction janitor(*this, database, false);
+      static_cast<void>(janitor.prune(*table, key));  // it may be in somebody's way: then the leaf stays, empty
+    }
     if (transaction.conflict() == Conflict::kNone) return status;
     if (std::chrono::steady_clock::now() >= deadline) {
       return {Errc::kDeadline, "other transactions were in the way each time that this one was begun"};
@@ -201,6 +208,14 @@ Status Txn::insert(const AnyTable& table, std::span<const std::byte> key, std::s
 Status Txn::erase(const AnyTable& table, std::span<const std::byte> key) {
   if (const Status status = check(table, key.size()); !status.ok()) return status;
   return transaction_.erase(*table.data_, key);
+}
+
+Status Txn::scan(const AnyTable& table, std::span<const std::byte> first, std::span<const std::byte> last,
+                 const Visit& visit, Direction direction) {
+  if (const Status status = check(table, first.size()); !status.ok()) return status;
+  if (const Status status = check(table, last.size()); !status.ok()) return status;
+  if (table.data_->tree() == nullptr) return {Errc::kInvalidArgument, "the table is not ordered"};
+  return transaction_.scan_range(*table.data_, first, last, visit, direction);
 }
 
 Status Txn::scan(const AnyTable& table, const Visit& visit) {

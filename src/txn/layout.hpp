@@ -83,6 +83,7 @@ struct Root {
   std::uint32_t key_bytes = 0;
   std::uint32_t row_bytes = 0;
   std::uint32_t fields = 0;
+  std::uint64_t is_ordered = 0;  // 1: there is one block, which is the root of a tree (tree.hpp)
   std::array<StoredField, kMaxFields> field{};
 };
 

@@ -55,10 +55,7 @@ std::unique_ptr<TableData> TableData::create(Node& node, std::string name, const
                                              const TableOptions& options) {
   std::unique_ptr<TableData> table(new TableData(node, std::move(name)));
   Root& root = table->root_;
-  const std::uint64_t wanted = std::max<std::uint64_t>(options.rows / kRowsPerBucket, node.count());
-  root.buckets = std::bit_ceil(std::min<std::uint64_t>(wanted, std::uint64_t{1} << 40));
   root.seed = fresh_seed();
-  root.blocks = node.count();
   root.key_bytes = schema.key_bytes;
   root.row_bytes = schema.row_bytes;
   root.fields = std::uint32_t(schema.fields.size());
@@ -70,17 +67,37 @@ std::unique_ptr<TableData> TableData::create(Node& node, std::string name, const
     stored.bytes = field.bytes;
     stored.kind = std::uint32_t(field.kind);
   }
-  const std::uint64_t in_block = (root.buckets + root.blocks - 1) / root.blocks;
-  for (NodeId id = 0; id < node.count(); ++id) {
-    auto block = node.allocate(in_block * sizeof(Bucket), Placement::on(id));
-    if (block.status().code() == Errc::kOutOfMemory) block = node.allocate(in_block * sizeof(Bucket));
-    table->blocks_.push_back(block.value());
+  if (options.ordered) {
+    table->make_tree();
+  } else {
+    table->make_buckets(options.rows);
   }
   table->root_address_ = node.allocate(sizeof(Root) + 8 * root.blocks).value();
   node.write(table->root_address_, root).or_throw();
   node.write(table->root_address_ + std::int64_t(sizeof(Root)), std::as_bytes(std::span(table->blocks_))).or_throw();
   table->schema_ = schema;
   return table;
+}
+
+/// A block on each node, as far as there is room.
+void TableData::make_buckets(std::uint64_t rows) {
+  const std::uint64_t wanted = std::max<std::uint64_t>(rows / kRowsPerBucket, node_.count());
+  root_.buckets = std::bit_ceil(std::min<std::uint64_t>(wanted, std::uint64_t{1} << 40));
+  root_.blocks = node_.count();
+  const std::uint64_t in_block = (root_.buckets + root_.blocks - 1) / root_.blocks;
+  for (NodeId id = 0; id < node_.count(); ++id) {
+    auto block = node_.allocate(in_block * sizeof(Bucket), Placement::on(id));
+    if (block.status().code() == Errc::kOutOfMemory) block = node_.allocate(in_block * sizeof(Bucket));
+    blocks_.push_back(block.value());
+  }
+}
+
+/// Zeros are an empty leaf.
+void TableData::make_tree() {
+  root_.is_ordered = 1;
+  root_.blocks = 1;
+  blocks_.push_back(node_.allocate(kTreeNodeBytes).value());
+  tree_.emplace(node_, blocks_[0], root_.key_bytes);
 }
 
 std::unique_ptr<TableData> TableData::open(Node& node, std::string name, GlobalAddress root) {
@@ -91,6 +108,7 @@ std::unique_ptr<TableData> TableData::open(Node& node, std::string name, GlobalA
   if (stored.magic != Root::kMagic) throw Error("there is no table at " + root.to_string());
   table->blocks_.resize(stored.blocks);
   node.read(root + std::int64_t(sizeof(Root)), std::as_writable_bytes(std::span(table->blocks_))).or_throw();
+  if (stored.is_ordered != 0) table->tree_.emplace(node, table->blocks_[0], stored.key_bytes);
   table->schema_.key_bytes = stored.key_bytes;
   table->schema_.row_bytes = stored.row_bytes;
   for (std::uint32_t i = 0; i < std::min(stored.fields, kMaxFields); ++i) {
@@ -134,46 +152,61 @@ Result<std::vector<TableData::Link>> TableData::read_chain(GlobalAddress first) 
   return chain;
 }
 
-Result<TableData::Seen> TableData::look(std::span<const std::byte> key, std::uint64_t hash, Found& found) const {
-  Bucket copy;
+Result<TableData::Seen> TableData::look_at_row(std::span<const std::byte> key, GlobalAddress row, Found& found) const {
   std::vector<std::byte> block;
+  const Result<bool> whole = read_block(row, block);
+  if (!whole.ok()) return whole.status();
+  if (!*whole) return Seen::kChanging;
+  std::memcpy(&found.head, block.data(), sizeof(found.head));
+  if (found.head.is_there == 0) return Seen::kChanging;  // it was erased: the index is about to say so
+  if (std::memcmp(block.data() + key_at(), key.data(), key.size()) != 0) return Seen::kAnother;
+  found.row = row;
+  found.bytes.assign(block.begin() + row_at(), block.begin() + row_at() + root_.row_bytes);
+  return Seen::kThere;
+}
+
+Result<TableData::Seen> TableData::look(std::span<const std::byte> key, std::uint64_t hash, Found& found) const {
+  found.bucket = bucket_of(hash);
+  Bucket copy;
   for (GlobalAddress at = found.bucket; at; at = GlobalAddress(copy.next)) {
     if (const Status status = node_.read(at, bytes_of(copy)); !status.ok()) return status;
     if (at == found.bucket) found.bucket_version = copy.version;
     for (const Entry& entry : copy.entries) {
       if (entry.is_empty()) break;
       if (entry.hash != hash || entry.is_erased()) continue;
-      const Result<bool> whole = read_block(entry.address(), block);
-      if (!whole.ok()) return whole.status();
-      if (!*whole) return Seen::kChanging;
-      std::memcpy(&found.head, block.data(), sizeof(found.head));
-      // Erased: its bucket is about to say so. With another key: it was erased and is used again.
-      if (found.head.is_there == 0) return Seen::kChanging;
-      if (std::memcmp(block.data() + key_at(), key.data(), key.size()) != 0) continue;
-      found.row = entry.address();
-      found.bytes.assign(block.begin() + row_at(), block.begin() + row_at() + root_.row_bytes);
-      return Seen::kThere;
+      const Result<Seen> seen = look_at_row(key, entry.address(), found);
+      if (!seen.ok() || *seen != Seen::kAnother) return seen;
     }
   }
-  return Seen::kAbsent;
+  const auto version = node_.read<std::uint64_t>(found.bucket + kVersionAt);
+  if (!version.ok()) return version.status();
+  return *version == found.bucket_version ? Seen::kAbsent : Seen::kChanging;
 }
 
-/// A row that was found was there, as it was read: it belongs to the bucket for ever, and was not erased. That there is
-/// none counts only if the chain was the same all the while.
+Result<TableData::Seen> TableData::look_in_tree(std::span<const std::byte> key, Found& found) const {
+  const std::string_view text(reinterpret_cast<const char*>(key.data()), key.size());
+  const Result<TreePath> path = tree_->descend(text, false);
+  if (!path.ok()) return path.status();
+  const TreeNode& leaf = path->leaf().node;
+  found.bucket = path->leaf().address;
+  found.bucket_version = leaf.head().version;
+  const std::uint32_t i = leaf.lower(text);
+  if (i == leaf.count() || leaf.key(i) != text) return Seen::kAbsent;
+  const Result<Seen> seen = look_at_row(key, leaf.address(i), found);
+  return seen.ok() && *seen == Seen::kAnother ? Result<Seen>(Seen::kChanging) : seen;  // the row is used again
+}
+
+/// A row that was found was there, as it was read: its memory is the table's for ever, and it was not erased. That
+/// there is none counts only if the chain or leaf was the same all the while.
 Result<Found> TableData::find(std::span<const std::byte> key, std::uint64_t hash) const {
   for (unsigned tries = 0; tries < kTries; ++tries) {
     if (tries > kTries / 2) std::this_thread::yield();
     Found found;
-    found.bucket = bucket_of(hash);
-    const Result<Seen> seen = look(key, hash, found);
+    const Result<Seen> seen = tree_ ? look_in_tree(key, found) : look(key, hash, found);
     if (!seen.ok()) return seen.status();
-    if (*seen == Seen::kThere) return found;
-    if (*seen == Seen::kChanging) continue;
-    const auto version = node_.read<std::uint64_t>(found.bucket + kVersionAt);
-    if (!version.ok()) return version.status();
-    if (*version == found.bucket_version) return found;
+    if (*seen != Seen::kChanging) return found;
   }
-  return Status(Errc::kRefused, "the bucket of the key is changed again and again");
+  return Status(Errc::kRefused, "the index is changed again and again where the key is");
 }
 
 }  // namespace atoll::txn

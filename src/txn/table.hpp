@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "txn/layout.hpp"
+#include "txn/tree.hpp"
 
 namespace atoll::txn {
 
 /// What was read of a key: its row, or that there is none.
 struct Found {
-  GlobalAddress bucket;              // the first of the key's chain
-  std::uint64_t bucket_version = 0;  // of which all that was read of the chain is
+  GlobalAddress bucket;              // the first of the key's chain, or the leaf that has it
+  std::uint64_t bucket_version = 0;  // of which all that was read of the chain or leaf is
   GlobalAddress row;                 // null: the key is not there
   RowHead head;
   std::vector<std::byte> bytes;  // of the row alone
@@ -46,6 +46,11 @@ class TableData {
     return bucket(hash & (root_.buckets - 1));
   }
 
+  /// Null: it has a hash index.
+  [[nodiscard]] const Tree* tree() const noexcept { return tree_ ? &*tree_ : nullptr; }
+  [[nodiscard]] Spares& spare_rows() const noexcept { return spare_rows_; }
+  [[nodiscard]] Spares& spare_nodes() const noexcept { return spare_nodes_; }
+
   [[nodiscard]] std::uint32_t key_at() const noexcept { return sizeof(RowHead); }
   [[nodiscard]] std::uint32_t row_at() const noexcept { return key_at() + std::uint32_t(padded(root_.key_bytes)); }
   /// Of head, key and row.
@@ -64,7 +69,11 @@ class TableData {
 
  private:
   TableData(Node& node, std::string name) : node_(node), name_(std::move(name)) {}
-  enum class Seen : std::uint8_t { kThere, kAbsent, kChanging };
+  enum class Seen : std::uint8_t { kThere, kAnother, kAbsent, kChanging };
+  [[nodiscard]] Result<Seen> look_in_tree(std::span<const std::byte> key, Found& found) const;
+  [[nodiscard]] Result<Seen> look_at_row(std::span<const std::byte> key, GlobalAddress row, Found& found) const;
+  void make_buckets(std::uint64_t rows);
+  void make_tree();
   [[nodiscard]] Result<Seen> look(std::span<const std::byte> key, std::uint64_t hash, Found& found) const;
 
   Node& node_;
@@ -73,6 +82,8 @@ class TableData {
   GlobalAddress root_address_;
   Root root_;
   std::vector<GlobalAddress> blocks_;
+  std::optional<Tree> tree_;
+  mutable Spares spare_rows_, spare_nodes_;  // of a tree
 };
 
 }  // namespace atoll::txn

@@ -76,6 +76,8 @@ void Transaction::release() noexcept {
   locks_.clear();
   for (const GlobalAddress memory : allocated_) static_cast<void>(node_.release(memory));
   allocated_.clear();
+  for (const auto& [spares, memory] : taken_) spares->give(memory);
+  taken_.clear();
 }
 
 // ---- what the function does ----
@@ -171,6 +173,11 @@ Status Transaction::erase(const TableData& table, std::span<const std::byte> key
 }
 
 Status Transaction::scan(const TableData& table, const Txn::Visit& visit) {
+  if (table.tree() != nullptr) {
+    const std::vector<std::byte> lowest(table.schema().key_bytes, std::byte{0});
+    const std::vector<std::byte> highest(table.schema().key_bytes, std::byte{0xff});
+    return scan_range(table, lowest, highest, visit, Direction::kForward);
+  }
   bool go_on = true;
   for (std::uint64_t number = 0; number < table.buckets() && go_on; ++number) {
     if (conflict_ != Conflict::kNone) return kConflict;
@@ -265,8 +272,11 @@ Status Transaction::commit() {
     }
   }
   for (const auto& [first, accesses] : chains) {
-    if (const Status status = change_chain(first, accesses, parts); !status.ok()) return status;
+    const bool is_leaf = accesses.front()->table->tree() != nullptr;
+    const Status status = is_leaf ? change_leaf(first, accesses, parts) : change_chain(first, accesses, parts);
+    if (!status.ok()) return status;
   }
+  for (auto& [address, node] : parts.inner) put_node(address, node, node.head().level, parts);
   const bool changes = !parts.heads.empty() || !chains.empty();
   if (changes || accesses_.size() + scanned_.size() > 1) {  // one read is of one moment by itself
     if (const Status status = validate(); !status.ok()) return status;
@@ -376,7 +386,14 @@ Status Transaction::publish(Parts& parts) {
   }
   const Status status = node_.write_together(all);
   const bool undone = status.code() == Errc::kInvalidArgument || status.code() == Errc::kCacheFull;
-  if (!undone) allocated_.clear();  // it is the table's now, or may be
+  if (!undone) {  // it is the table's now, or may be
+    allocated_.clear();
+    taken_.clear();
+  }
+  if (status.ok()) {
+    for (const auto& [spares, memory] : parts.spared) spares->give(memory);
+    emptied_ = std::move(parts.emptied);
+  }
   if (status.ok()) std::erase_if(locks_, [&](GlobalAddress object) { return parts.freed.contains(object); });
   if (status.code() == Errc::kInvalidArgument) {
     return {Errc::kInvalidArgument, "the transaction changes more than fits a block of the log"};

@@ -41,6 +41,15 @@ class Transaction {
   [[nodiscard]] Status erase(const TableData& table, std::span<const std::byte> key);
   [[nodiscard]] Status scan(const TableData& table, const Txn::Visit& visit);
 
+  [[nodiscard]] Status scan_range(const TableData& table, std::span<const std::byte> first,
+                                  std::span<const std::byte> last, const Txn::Visit& visit, Direction direction);
+
+  /// Takes the leaf of the key out of its tree, if it is empty. For an attempt that does nothing else.
+  [[nodiscard]] Status prune(const TableData& table, const std::string& key);
+  /// Keys of leaves that the commit has left empty.
+  using Keys = std::vector<std::pair<const TableData*, std::string>>;
+  [[nodiscard]] const Keys& emptied() const noexcept { return emptied_; }
+
   /// Commits, if the function ended well; what it said otherwise. No use if `conflict()` then.
   [[nodiscard]] Status end(const Status& function);
   [[nodiscard]] Conflict conflict() const noexcept { return conflict_; }
@@ -63,7 +72,10 @@ class Transaction {
   struct Parts {  // of the commit, in the order in which they become visible to threads of this node
     std::vector<WritePart> bodies, heads, entries, buckets;
     std::deque<std::vector<std::byte>> bytes;
-    std::set<GlobalAddress> freed;  // objects whose lock is freed by one of the parts
+    std::set<GlobalAddress> freed;                          // objects whose lock is freed by one of the parts
+    std::map<GlobalAddress, TreeNode> inner;                // nodes above leaves that were divided, as they will be
+    std::vector<std::pair<Spares*, GlobalAddress>> spared;  // memory that is not used when it is done
+    Keys emptied;
   };
 
   [[nodiscard]] Result<Access*> touch(const TableData& table, std::span<const std::byte> key, bool to_update);
@@ -87,6 +99,23 @@ class Transaction {
   static std::span<const std::byte> keep(Parts& parts, const T& value) {
     return keep_bytes(parts, std::as_bytes(std::span(&value, 1)));
   }
+  // ordered.cpp
+  struct LeafEntry {
+    std::string key;
+    GlobalAddress row;
+  };
+  [[nodiscard]] Status change_leaf(GlobalAddress leaf, std::span<Access* const> accesses, Parts& parts);
+  [[nodiscard]] Status divide_leaf(const TableData& table, GlobalAddress leaf, std::span<const LeafEntry> entries,
+                                   Parts& parts);
+  [[nodiscard]] Status divide_inner(const TableData& table, const TreePath& path, std::size_t depth);
+  [[nodiscard]] Status lock_as_read(const TreeStep& step);
+  [[nodiscard]] Result<GlobalAddress> make_node(const TableData& table, TreeNode& node, std::uint32_t level,
+                                                Parts& parts);
+  void put_node(GlobalAddress at, TreeNode& node, std::uint32_t level, Parts& parts);
+  [[nodiscard]] Result<GlobalAddress> take_spare(Spares& spares);
+  [[nodiscard]] Status visit_leaf(const TableData& table, const TreePath& path, std::string_view first,
+                                  std::string_view last, const Txn::Visit& visit, Direction direction, bool& go_on);
+
   [[nodiscard]] Status publish(Parts& parts);
   void release() noexcept;
 
@@ -99,7 +128,9 @@ class Transaction {
   std::map<std::pair<const TableData*, std::string>, Access> accesses_;
   std::vector<Scanned> scanned_;
   std::set<GlobalAddress> locks_;
-  std::vector<GlobalAddress> allocated_;  // by this attempt, and nobody knows of it
+  std::vector<GlobalAddress> allocated_;                  // by this attempt, and nobody knows of it
+  std::vector<std::pair<Spares*, GlobalAddress>> taken_;  // the same, of what was spare
+  Keys emptied_;
 };
 
 }  // namespace atoll::txn

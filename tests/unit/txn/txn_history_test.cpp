@@ -18,7 +18,8 @@ namespace atoll::txn {
 namespace {
 
 using test::LocalCluster;
-using Rows = Table<std::uint64_t, std::uint64_t>;
+using Key = Sorted<std::uint64_t>;
+using Rows = Table<Key, std::uint64_t>;
 
 constexpr std::uint64_t kOld = 6;  // keys that are there from the start
 constexpr std::uint64_t kNew = 6;  // and that come
@@ -28,6 +29,7 @@ struct Case {
   unsigned optimistic_attempts;
   int patience_us;
   bool in_place;
+  bool ordered;
 };
 
 class Histories : public testing::TestWithParam<Case> {
@@ -64,7 +66,7 @@ class Histories : public testing::TestWithParam<Case> {
     std::mt19937_64 random(plan);
     if (random() % 8 == 0) {  // all of them
       std::array<std::uint64_t, kOld + kNew> found{};
-      const Status status = t.scan(rows, [&](const std::uint64_t& key, const std::uint64_t& value) {
+      const Status status = t.scan(rows, [&](const Key& key, const std::uint64_t& value) {
         found[key] = value;
         return true;
       });
@@ -94,8 +96,9 @@ class Histories : public testing::TestWithParam<Case> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Ways, Histories,
-                         testing::Values(Case{"NoWait", 8, 0, false}, Case{"Patient", 8, 50, false},
-                                         Case{"Locking", 0, 20, false}, Case{"InPlace", 8, 0, true}),
+                         testing::Values(Case{"NoWait", 8, 0, false, false}, Case{"Patient", 8, 50, false, false},
+                                         Case{"Locking", 0, 20, false, false}, Case{"InPlace", 8, 0, true, false},
+                                         Case{"Ordered", 8, 0, false, true}, Case{"OrderedLocking", 0, 20, true, true}),
                          [](const auto& test) { return test.param.name; });
 
 TEST_P(Histories, AreSerializable) {
@@ -111,7 +114,7 @@ TEST_P(Histories, AreSerializable) {
   std::array<std::optional<Rows>, kNodes> rows;
   cluster.in_parallel([&](NodeId id) {
     databases[id] = std::make_unique<Database>(cluster[id], how);
-    rows[id] = databases[id]->table<std::uint64_t, std::uint64_t>("rows", {}, {.rows = 30});
+    rows[id] = databases[id]->table<Key, std::uint64_t>("rows", {}, {.rows = 30, .ordered = GetParam().ordered});
   });
   // The values from the start are those of a first transaction.
   std::thread([&] {
@@ -152,7 +155,11 @@ TEST_P(Histories, AreSerializable) {
 }
 
 /// Tokens move from key to key: each transaction erases one row and inserts another. A scan sees all of them.
-TEST(Tokens, AreNeitherLostNorDoubledWhileTheyMove) {
+class Tokens : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Tables, Tokens, testing::Bool(),
+                         [](const auto& test) { return test.param ? "Ordered" : "Hashed"; });
+
+TEST_P(Tokens, AreNeitherLostNorDoubledWhileTheyMove) {
   constexpr std::uint64_t kTokens = 20, kKeys = 200;
   const std::uint64_t seed = test::fresh_seed();
   SCOPED_TRACE(test::repeat_with(seed));
@@ -161,7 +168,8 @@ TEST(Tokens, AreNeitherLostNorDoubledWhileTheyMove) {
   std::array<std::optional<Rows>, 2> rows;
   cluster.in_parallel([&](NodeId id) {
     databases[id] = std::make_unique<Database>(cluster[id]);
-    rows[id] = databases[id]->table<std::uint64_t, std::uint64_t>("tokens", {}, {.rows = 30});  // two buckets
+    rows[id] = databases[id]->table<Key, std::uint64_t>("tokens", {},
+                                                        {.rows = 30, .ordered = GetParam()});  // two buckets, or leaves
   });
   std::thread([&] {
     databases[0]
@@ -201,7 +209,7 @@ TEST(Tokens, AreNeitherLostNorDoubledWhileTheyMove) {
         const Status status = databases[id]->transact([&](Txn& t) {
           tokens.clear();
           count = 0;
-          return t.scan(*rows[id], [&](const std::uint64_t&, const std::uint64_t& token) {
+          return t.scan(*rows[id], [&](const Key&, const std::uint64_t& token) {
             tokens.insert(token);
             return ++count, true;
           });

@@ -25,7 +25,7 @@ struct Account {
   std::uint64_t changes = 0;
 };
 struct Receipt {
-  std::uint32_t thread = 0, number = 0;
+  Sorted<std::uint32_t> thread = 0, number = 0;
 };
 using Accounts = Table<std::uint64_t, Account>;
 using Receipts = Table<Receipt, std::uint64_t>;
@@ -36,7 +36,7 @@ struct Bank {
       : database(node, fast()),
         accounts(database.table<std::uint64_t, Account>(
             "accounts", {field("balance", &Account::balance), field("changes", &Account::changes)}, {.rows = 60})),
-        receipts(database.table<Receipt, std::uint64_t>("receipts", {}, {.rows = 600})) {}
+        receipts(database.table<Receipt, std::uint64_t>("receipts", {}, {.ordered = true})) {}
   static DatabaseOptions fast() {
     DatabaseOptions options;
     options.give_up_after = std::chrono::seconds(20);
