@@ -57,7 +57,7 @@ Status Runtime::write_together(std::span<const WritePart> parts) {
     if (!status.ok()) return status;
     if (code == Errc::kOk) return settle(thread);
     if (code != Errc::kStorageFull) return {code, "the log cannot be written any more", self_};
-    // Nothing was changed, and no line is held: the checkpoint that makes room may need them.
+    // Nothing was changed. No line is held while this waits: that may take as long as a checkpoint, or as a full disk.
     if (status = wait_for_log(thread); !status.ok()) return status;
   }
 }
