@@ -33,20 +33,6 @@
 
 namespace atoll::runtime {
 
-/// Counts the threads that are in some place. Coming and going is a full fence.
-class Present {
- public:
-  explicit Present(std::atomic<std::uint32_t>& count) noexcept : count_(count) {
-    count_.fetch_add(1, std::memory_order_seq_cst);
-  }
-  ~Present() { count_.fetch_sub(1, std::memory_order_seq_cst); }
-  Present(const Present&) = delete;
-  Present& operator=(const Present&) = delete;
-
- private:
-  std::atomic<std::uint32_t>& count_;
-};
-
 /// One node. What Node's methods do beyond a hit.
 ///
 /// Thread-safety: public methods may be called from any thread. One engine lock (`mutex_`) guards the protocol and

@@ -13,6 +13,20 @@
 
 namespace atoll::runtime {
 
+/// Counts the threads that are in some place. Coming and going is a full fence.
+class Present {
+ public:
+  explicit Present(std::atomic<std::uint32_t>& count) noexcept : count_(count) {
+    count_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  ~Present() { count_.fetch_sub(1, std::memory_order_seq_cst); }
+  Present(const Present&) = delete;
+  Present& operator=(const Present&) = delete;
+
+ private:
+  std::atomic<std::uint32_t>& count_;
+};
+
 /// Where a thread last was at home: the registry, by number, and the thread's record there.
 struct Seat {
   std::uint64_t registry = 0;
