@@ -163,6 +163,13 @@ bool FaultyDisk::begin(Operation kind) {
   return true;
 }
 
+std::uint64_t FaultyDisk::allocated_bytes() const {
+  const base::MutexLock lock(mutex_);
+  std::uint64_t sum = 0;
+  for (const auto& [name, one] : names_) sum += one->allocated;
+  return sum;
+}
+
 bool FaultyDisk::fits(const Inode& inode, std::uint64_t bytes) const {
   std::uint64_t others = 0;
   for (const auto& [name, one] : names_) {

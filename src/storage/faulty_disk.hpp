@@ -45,6 +45,8 @@ class FaultyDisk final : public Disk {
   /// The files together may have so many bytes, without the holes at their ends; what needs more fails with
   /// kStorageFull.
   void set_capacity(std::uint64_t bytes);
+  /// How much of that they take now.
+  [[nodiscard]] std::uint64_t allocated_bytes() const;
   /// Called before each operation, without any lock: to count, to be slow, to stop a thread there.
   void set_hook(std::function<void(Operation)> hook);
 

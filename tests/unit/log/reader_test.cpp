@@ -131,7 +131,7 @@ TEST(ReadLog, WhatIsNoLogIsRefused) {
   EXPECT_FALSE(looks_like_log(*disk->open("log.1", OpenMode::kRead)));
   disk = disk_with(LogMode::kPower, {1});
   EXPECT_TRUE(looks_like_log(*disk->open("log.1", OpenMode::kRead)));
-  change(*disk, 8, 2);
+  change(*disk, 8, 9);
   EXPECT_THAT(why(*disk), HasSubstr("another version"));
   disk = disk_with(LogMode::kPower, {1});
   change(*disk, 24, 2);
