@@ -228,40 +228,49 @@ void Runtime::report_to(NodeId peer) {
 void Runtime::handle_report(const wire::Message& message, NodeId from) {
   if (journal_ == nullptr) return cut_off(from, "it reports lines, but there is no log");
   Session& session = sessions_[from];
-  if (message.kind == Kind::kOpen) {
-    if (!session.reported) return cut_off(from, "it serves before it has reported");
-    return open_to(from);
+  const bool ends = message.kind == Kind::kReportEnd;
+  if (!ends && !session.reported) return cut_off(from, "it serves before it has reported");
+  if (ends && session.reported) return cut_off(from, "it reports twice");
+  if (ends) {
+    session.reported = true;
+    lines_->for_each_own([&](const LineRef& ref) ATOLL_NO_THREAD_SAFETY_ANALYSIS {
+      if (ref.directory->state == DirState::kOrphaned && ref.directory->owner == from) protocol_.owner_back(ref, from);
+    });
+    element_locks_.node_returned(from);
   }
-  if (session.reported) return cut_off(from, "it reports twice");
-  session.reported = true;
-  lines_->for_each_own([&](const LineRef& ref) ATOLL_NO_THREAD_SAFETY_ANALYSIS {
-    if (ref.directory->state == DirState::kOrphaned && ref.directory->owner == from) protocol_.owner_back(ref, from);
-  });
-  element_locks_.node_returned(from);
-  if (recovering_.load(std::memory_order_relaxed)) {
+  const bool opens = !ends || message.slots[kOpenAt] == 1;
+  // Node 0 believes everybody, the others nobody but node 0 when it knows: or each of them would have its own number,
+  // where some have heard of one before who knew it died.
+  const bool counts = self_ == 0 || (from == 0 && opens);
+  if (counts && recovering_.load(std::memory_order_relaxed)) {
     const std::uint64_t released = std::max(message.argument, barrier_released_.load(std::memory_order_relaxed));
     barrier_released_.store(released, std::memory_order_release);
     barrier_round_ = released;
     if (self_ == 0) barrier_reached_.assign(nodes_, released);
   }
-  if (message.slots[kOpenAt] == 1) open_to(from);
+  if (opens) open_to(from);
   open_if_complete();
 }
 
-/// Everybody has told this node what they have of its lines: it knows its directory again, and serves.
+/// Everybody has told this node what they have of its lines: it knows its directory again, and serves. When node 0 does
+/// too, it has told how many barriers there were, and the program of this node may begin.
 void Runtime::open_if_complete() {
   if (!recovering_.load(std::memory_order_relaxed) || !told_) return;
-  for (NodeId node = 0; node < nodes_; ++node) {
-    if (node != self_ && !sessions_[node].reported) return;
+  if (!is_open_) {
+    for (NodeId node = 0; node < nodes_; ++node) {
+      if (node != self_ && !sessions_[node].reported) return;
+    }
+    is_open_ = true;
+    for (NodeId node = 0; node < nodes_; ++node) {
+      if (node == self_) continue;
+      wire::Message open;
+      open.kind = Kind::kOpen;
+      open.argument = barrier_released_.load(std::memory_order_relaxed);
+      call_home(node, open);
+    }
+    resend_element_locks(self_);
   }
-  is_open_ = true;
-  for (NodeId node = 0; node < nodes_; ++node) {
-    if (node == self_) continue;
-    wire::Message open;
-    open.kind = Kind::kOpen;
-    call_home(node, open);
-  }
-  resend_element_locks(self_);
+  if (!sessions_[0].open) return;
   recovering_.store(false, std::memory_order_release);
   notify_all();
 }

@@ -166,8 +166,7 @@ const char* find_fault(const Message& m, NodeId from, const Limits& limits) noex
   if (m.requester >= limits.nodes) return "no such requester";
   if ((m.flags & ~flags_of(m.kind)) != 0) return "unknown flags";
   if (m.kind == Kind::kReportEnd || m.kind == Kind::kOpen) {
-    const bool counts = m.kind == Kind::kReportEnd;  // the barriers that were released
-    if (m.flags == 0 && (counts || m.argument == 0) && m.requester == from) return nullptr;
+    if (m.flags == 0 && m.requester == from) return nullptr;  // the argument counts barriers
     return "a word about nobody's lines, with more to it";
   }
   if (!is_line_kind(m.kind)) return find_fault_of_element(m, from, limits);
