@@ -170,8 +170,10 @@ class Run {
 
   std::string stop_fully() {
     pause();
+    if (cluster_.errors() > 0) throw Error("a call has failed");
     const auto begun = std::chrono::steady_clock::now();
     cluster_.kill_all();
+    cluster_.forgive();  // who saw the master go before it went itself was told so
     kills_ += given_.cluster.nodes;
     cluster_.start(true);
     late_ = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun);
