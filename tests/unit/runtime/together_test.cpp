@@ -22,6 +22,7 @@ using Word = global_ptr<std::uint64_t>;
 std::span<const std::byte> bytes_of(const std::uint64_t& value) {
   return std::as_bytes(std::span(&value, 1));
 }
+std::span<const std::byte> bytes_of(std::uint64_t&&) = delete;  // it would be gone before it is written
 
 /// The same value at all of these places.
 Status write_all(Node& node, const std::vector<Word>& words, std::uint64_t value) {
@@ -248,10 +249,11 @@ TEST_P(LoggedTogether, WaitsForTheCheckpointWhenTheLogIsFull) {
   GlobalAddress at;
   cluster.on(0, [&](Node& node) { at = node.allocate(100'000).value(); });
   std::vector<std::byte> from(60'000);
+  const std::uint64_t seven = 7;
   cluster.on(1, [&](Node& node) {  // whose cache has 64 lines of 512 bytes
     for (int i = 1; i <= 600; ++i) {
       std::fill(from.begin(), from.end(), std::byte(i));
-      const std::vector<WritePart> parts{{at, std::span(from).first(20'000)}, {words[1].address(), bytes_of(7)}};
+      const std::vector<WritePart> parts{{at, std::span(from).first(20'000)}, {words[1].address(), bytes_of(seven)}};
       node.write_together(parts).or_throw();
     }
     EXPECT_GE(node.stats().checkpoints, 1u);
