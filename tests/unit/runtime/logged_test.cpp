@@ -350,7 +350,8 @@ TEST_P(Counting, SurvivesCrashesBetweenAndWithinCheckpoints) {
         }
       });
     }
-    const std::uint64_t wanted = 3 + random() % 3;
+    const auto wanted =
+        std::uint64_t(std::max(1, test::scaled(10) / 3)) + random() % unsigned(std::max(1, test::scaled(3)));
     while (cluster[0].stats().checkpoints < wanted) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (life % 2 == 0) {
       stop = true;
