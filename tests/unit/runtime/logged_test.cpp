@@ -332,7 +332,6 @@ TEST_P(Counting, SurvivesCrashesBetweenAndWithinCheckpoints) {
   cluster.on(0, [&](Node& node) { words = node.allocate<std::uint64_t>(kThreads * kWords).value(); });
   std::vector<std::uint64_t> told(kThreads * kWords);
   std::array<std::uint64_t, kThreads> counts{};
-  std::uint64_t checkpoints = 0, all_wanted = 0;
   for (int life = 0; life < 3; ++life) {
     std::atomic<bool> stop{false};
     std::vector<std::thread> threads;
@@ -352,7 +351,6 @@ TEST_P(Counting, SurvivesCrashesBetweenAndWithinCheckpoints) {
     }
     const auto wanted =
         std::uint64_t(std::max(1, test::scaled(10) / 3)) + random() % unsigned(std::max(1, test::scaled(3)));
-    all_wanted += wanted;
     while (cluster[0].stats().checkpoints < wanted) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (life % 2 == 0) {
       stop = true;
@@ -363,7 +361,6 @@ TEST_P(Counting, SurvivesCrashesBetweenAndWithinCheckpoints) {
       stop = true;
       for (auto& thread : threads) thread.join();
     }
-    checkpoints += cluster[0].stats().checkpoints;
     cluster.crash_all(random());
     cluster.on(0, [&](Node& node) {
       for (std::uint64_t i = 0; i < kThreads * kWords; ++i) {
@@ -374,7 +371,6 @@ TEST_P(Counting, SurvivesCrashesBetweenAndWithinCheckpoints) {
       }
     });
   }
-  EXPECT_GE(checkpoints, all_wanted);
 }
 
 }  // namespace
