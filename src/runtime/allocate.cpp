@@ -28,7 +28,7 @@ Status Runtime::call(NodeId node, Kind kind, std::uint64_t argument, Call& call)
   std::uint64_t number = 0;
   {
     const Entry entry(*this);
-    send_frees(node);
+    if (kind == Kind::kAllocate) send_frees(node);  // it may need that memory
     number = next_call_++;
     calls_[number] = &call;
     if (sessions_[node].open) send_call(number, call);  // else when it serves again
@@ -36,6 +36,7 @@ Status Runtime::call(NodeId node, Kind kind, std::uint64_t argument, Call& call)
   }
   const Status status =
       wait(thread, node, Clock::time_point::max(), [&] { return call.done.load(std::memory_order_acquire); });
+  if (call.done.load(std::memory_order_acquire)) return {};  // who has answered it has struck it off
   const Entry entry(*this);
   calls_.erase(number);
   return call.done.load(std::memory_order_acquire) ? Status() : status;
@@ -130,7 +131,8 @@ void Runtime::handle_reply(const wire::Message& message, NodeId from) {
   call.code = message.slots[kCodeAt] <= std::uint32_t(Errc::kAlreadyExists) ? message.slots[kCodeAt]
                                                                             : std::uint32_t(Errc::kInvalidArgument);
   call.fresh = message.slots[kFreshAt] == 1;
-  call.done.store(true, std::memory_order_release);
+  calls_.erase(found);
+  call.done.store(true, std::memory_order_release);  // nobody has it after this but its thread
   if (!ATOLL_FAULT(call_answer_not_told)) thread->notify();
 }
 

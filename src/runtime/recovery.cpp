@@ -284,7 +284,7 @@ void Runtime::open_to(NodeId peer) {
   for_each_copy_of(peer, [&](const LineRef& ref) ATOLL_REQUIRES(mutex_) { protocol_.home_open(ref); });
   send_kept_frees(peer);
   for (const auto& [number, call] : calls_) {
-    if (call->node == peer && !call->done.load(std::memory_order_relaxed)) send_call(number, *call);
+    if (call->node == peer) send_call(number, *call);
   }
   resend_element_locks(peer);
   if (peer == 0 && barrier_round_ > barrier_released_.load(std::memory_order_relaxed) && !recovering_) {
