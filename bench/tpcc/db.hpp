@@ -43,7 +43,7 @@ concept TxnOn = requires(T& t, const Table& table, const Key& key, const Row& ro
 
 /// An engine's side on one node. Every node has one; `table` is called by all of them alike, at set-up, and may throw;
 /// `transact` by any thread at any time. It runs the function as one serializable transaction, again if need be; an
-/// error that the function gives back is the answer, and nothing was done.
+/// error that the function gives back is the answer, if what it had read was there at one moment, and nothing was done.
 template <typename D>
 concept Db = requires(D& db, const D& view, const TableSpec<StockKey>& spec) {
   {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <compare>
+#include <concepts>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
@@ -24,7 +24,11 @@ struct Text {
   std::array<char, N> bytes{};
 
   Text() = default;
-  Text(std::string_view text) noexcept { std::copy_n(text.begin(), std::min(text.size(), N), bytes.begin()); }
+  template <std::convertible_to<std::string_view> T>
+  Text(const T& from) noexcept {
+    const std::string_view text(from);
+    std::copy_n(text.begin(), std::min(text.size(), N), bytes.begin());
+  }
   [[nodiscard]] std::string_view view() const noexcept {
     return {bytes.data(), std::size_t(std::find(bytes.begin(), bytes.end(), '\0') - bytes.begin())};
   }
