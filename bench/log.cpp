@@ -2,12 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -15,6 +13,7 @@
 #include "atoll/options.hpp"
 #include "base/check.hpp"
 #include "base/fd.hpp"
+#include "bench/folder.hpp"
 #include "cluster/job.hpp"
 
 namespace atoll::bench {
@@ -49,34 +48,6 @@ const CaseInfo& info_of(std::string_view name) {
   ATOLL_CHECK(found != std::end(kCases));
   return *found;
 }
-
-/// Logs that are gone when this object is.
-class Folder {
- public:
-  explicit Folder(const std::string& where) {
-    const auto base = where.empty() ? std::filesystem::temp_directory_path() : std::filesystem::path(where);
-    path_ = (base / "atoll-bench-log-XXXXXX").string();
-    if (::mkdtemp(path_.data()) == nullptr) throw Error(fmt::format("cannot make {}", path_));
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] const std::string& path() const noexcept { return path_; }
-
-  [[nodiscard]] std::vector<std::string> files() const {
-    std::vector<std::string> all;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(path_)) {
-      if (entry.is_regular_file()) all.push_back(entry.path().string());
-    }
-    return all;
-  }
-
- private:
-  std::string path_;
-};
 
 /// What is not in memory any more has to come from the disk.
 void drop_caches(const Folder& folder) {

@@ -12,6 +12,7 @@
 #include "bench/gam.hpp"
 #include "bench/log.hpp"
 #include "bench/micro.hpp"
+#include "bench/tpcc/tpcc.hpp"
 #include "bench/ycsb.hpp"
 #include "commands.hpp"
 
@@ -218,6 +219,87 @@ void add_ycsb(CLI::App& bench) {
   ycsb->callback([settings] { exit_with(bench::run_ycsb(*settings)); });
 }
 
+struct TpccArguments {
+  bench::TpccSettings settings;
+  std::string log = "off";
+};
+
+void add_tpcc_size(CLI::App& tpcc, bench::TpccSettings& settings) {
+  tpcc.add_option("--warehouses", settings.warehouses, "Warehouses of all nodes together [one for each thread]")
+      ->type_name("N")
+      ->check(CLI::Range(1, 10'000).description(""));
+  tpcc.add_option("--nodes", settings.nodes, "Nodes of the cluster [2]")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64).description(""));
+  tpcc.add_option("--threads", settings.threads, "Threads of a node [1]")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64).description(""));
+  tpcc.add_option("--seconds", settings.seconds, "How long a run takes [10, figures 2, quick 0.5]")
+      ->type_name("S")
+      ->check(CLI::Range(0.01, 3600.0).description(""));
+  tpcc.add_option("--seed", settings.seed, "What all random numbers come from")->type_name("N")->capture_default_str();
+}
+
+void add_tpcc_shape(CLI::App& tpcc, TpccArguments& arguments) {
+  bench::TpccSettings& settings = arguments.settings;
+  const auto ratio = [&tpcc](const char* name, double& value, const char* what) {
+    return tpcc.add_option(name, value, what)->type_name("0..1")->check(CLI::Range(0.0, 1.0).description(""));
+  };
+  tpcc.add_option("--mix", settings.mix, "full, or neworder-payment: these two, half of each [full]")
+      ->type_name("MIX")
+      ->check(CLI::IsMember({"full", "neworder-payment"}).description(""));
+  ratio("--distribution-ratio", settings.distribution_ratio,
+        "Part of the suppliers and of the customers who pay that are of another node "
+        "[0.01 and 0.15 of other warehouses, as the specification has it]");
+  ratio("--read-ratio", settings.read_ratio, "Part of the writes of New-Order and Payment that only read [0]");
+  ratio("--temporal-locality", settings.temporal_locality, "Part of the data that the last transaction had too [0]");
+  tpcc.add_option("--engine", settings.engine, fmt::format("{}", fmt::join(bench::tpcc_engines(), ", ")))
+      ->type_name("ENGINE")
+      ->capture_default_str()
+      ->check(CLI::IsMember(bench::tpcc_engines()).description(""));
+  tpcc.add_option("--log", arguments.log, "off, process, power: what a crash may cost")
+      ->type_name("MODE")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"off", "process", "power"}).description(""));
+  tpcc.add_option("--dir", settings.directory, "Where logs go meanwhile [the directory for temporary files]")
+      ->type_name("DIR")
+      ->check(CLI::ExistingDirectory.description(""));
+}
+
+void add_tpcc(CLI::App& bench) {
+  auto arguments = std::make_shared<TpccArguments>();
+  bench::TpccSettings& settings = arguments->settings;
+  CLI::App* tpcc = bench.add_subcommand("tpcc", "TPC-C: transactions on many nodes, with all consistency checks");
+  add_common(*tpcc, settings.common);
+  add_tpcc_size(*tpcc, settings);
+  add_tpcc_shape(*tpcc, *arguments);
+  const std::vector<std::string> figures = bench::tpcc_figures();
+  CLI::Option* figure = tpcc->add_option("--figure", settings.figure,
+                                         fmt::format("Sweep as a figure of a paper does: {}", fmt::join(figures, ", ")))
+                            ->type_name("FIGURE")
+                            ->check(CLI::IsMember(figures).description(""));
+  CLI::Option* scaling = tpcc->add_flag("--scaling", settings.scaling, "Two nodes against one, nothing remote");
+  for (const char* own :
+       {"--mix", "--distribution-ratio", "--read-ratio", "--temporal-locality", "--engine", "--log"}) {
+    figure->excludes(tpcc->get_option(own));
+  }
+  for (const char* own : {"--nodes", "--distribution-ratio", "--log"}) scaling->excludes(tpcc->get_option(own));
+  scaling->excludes(figure);
+  tpcc->footer(
+      "Examples:\n"
+      "  atoll bench tpcc --quick\n"
+      "  atoll bench tpcc --warehouses 4 --nodes 2 --threads 2 --seconds 30 --log process\n"
+      "  atoll bench tpcc --mix neworder-payment --distribution-ratio 0.2\n"
+      "  atoll bench tpcc --figure gam11");
+  tpcc->callback([arguments] {
+    bench::TpccSettings& chosen = arguments->settings;
+    if (arguments->log == "process") chosen.log = LogMode::kProcess;
+    if (arguments->log == "power") chosen.log = LogMode::kPower;
+    if (const std::string wrong = bench::check_tpcc(chosen); !wrong.empty()) throw CLI::ValidationError("tpcc", wrong);
+    exit_with(bench::run_tpcc(chosen));
+  });
+}
+
 void add_fabric(CLI::App& bench) {
   auto settings = std::make_shared<bench::FabricSettings>();
   CLI::App* fabric = bench.add_subcommand("fabric", "What transports cost, against fi_pingpong and plain TCP");
@@ -267,6 +349,7 @@ void add_bench(CLI::App& app) {
       "  atoll bench gam --figure all --quick      the sweeps of GAM's paper\n"
       "  atoll bench darray --quick                those of DArray's\n"
       "  atoll bench ycsb --quick                  hash maps\n"
+      "  atoll bench tpcc --quick                  transactions\n"
       "  atoll bench fabric --quick                transports\n"
       "  atoll bench log --quick                   logging and recovery");
   add_micro(*bench);
@@ -274,6 +357,7 @@ void add_bench(CLI::App& app) {
   add_gam(*bench);
   add_darray(*bench);
   add_ycsb(*bench);
+  add_tpcc(*bench);
   add_fabric(*bench);
   add_log_suite(*bench);
   // What `atoll bench` starts its own nodes with; nobody needs to see it.
@@ -284,6 +368,7 @@ void add_bench(CLI::App& app) {
   node->add_subcommand("gam", "")->callback([] { bench::run_gam_node(); });
   node->add_subcommand("darray", "")->callback([] { bench::run_darray_node(); });
   node->add_subcommand("ycsb", "")->callback([] { bench::run_ycsb_node(); });
+  node->add_subcommand("tpcc", "")->callback([] { bench::run_tpcc_node(); });
   node->add_subcommand("fabric", "")->callback([] { bench::run_fabric_node(); });
   node->add_subcommand("log", "")->callback([] { bench::run_log_node(); });
   node->add_subcommand("channels", "")->callback([] { bench::run_channels_node(); });
