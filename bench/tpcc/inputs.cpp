@@ -192,9 +192,10 @@ PaymentInput Inputs::payment(Time now) {
   }
   input.amount = draw(random_, 100, 500'000);
   const auto at = std::size_t(std::find(mine_.begin(), mine_.end(), place.warehouse) - mine_.begin());
-  input.history = {place.warehouse, worker_, ++payments_[at]};
-  input.now = now;
   input.only_reads = draw_only_reads(4);
+  if (!input.only_reads.at(3)) ++payments_[at];
+  input.history = {place.warehouse, worker_, payments_[at]};
+  input.now = now;
   return input;
 }
 

@@ -15,7 +15,7 @@ constexpr double kLinesOfAnOrder = 10;
 /// A row with its entry in an index, in Atoll's engine: a head of 24 bytes, and what the heap rounds up.
 template <typename Key, typename Row>
 constexpr double bytes_of_row() {
-  return (24 + sizeof(Key) + sizeof(Row)) * 1.15 + 36;
+  return (24 + sizeof(Key) + sizeof(Row)) * 1.3 + 36;
 }
 
 nlohmann::json json_of(const metrics::Histogram& times) {
