@@ -58,7 +58,12 @@ class AtollDb {
 
   template <typename Key, typename Row>
   Table<Key, Row> table(std::string_view name, const TableSpec<Key>& spec) {
-    return database_.table<Key, Row>(name, {}, {spec.rows, spec.ordered});
+    txn::TableOptions options{.rows = spec.rows, .ordered = spec.ordered};
+    if (spec.warehouses > 0 && !spec.ordered) {  // a warehouse's rows have their index where it is loaded
+      options.group_bytes = sizeof(Number);
+      options.groups = spec.warehouses;
+    }
+    return database_.table<Key, Row>(name, {}, options);
   }
   template <typename Function>
   Status transact(Function&& function) {

@@ -18,6 +18,7 @@ struct TableSpec {
   std::uint64_t rows = 0;                  // that there will be, all nodes together; more must do no harm
   bool ordered = false;                    // ranges are scanned: asked only of an OrderedDb
   std::function<NodeId(const Key&)> home;  // where a row should live; never empty
+  std::uint32_t warehouses = 0;            // that keys begin with; 0: with something else
 };
 
 /// What became of transactions, on this node. A transaction that is run again counts each attempt that failed.

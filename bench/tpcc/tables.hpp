@@ -38,13 +38,14 @@ template <Db D>
   const std::uint64_t customers = districts * scale.customers;
   const std::uint64_t orders = customers + new_orders;
   const auto open = [&]<typename Key, typename Row>(const char* name, std::uint64_t rows, bool ordered) {
-    TableSpec<Key> spec{rows, ordered, {}};
+    TableSpec<Key> spec{rows, ordered, {}, 0};
     if constexpr (std::is_same_v<Key, ItemKey>) {
       spec.home = [scale, homes](const ItemKey& key) {
         return NodeId(std::uint64_t{key.item - 1} * homes.nodes / scale.items % homes.nodes);
       };
     } else {
       spec.home = [homes](const Key& key) { return homes.of(key.warehouse); };
+      spec.warehouses = homes.warehouses;
     }
     return db.template table<Key, Row>(name, spec);
   };

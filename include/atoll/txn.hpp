@@ -59,6 +59,11 @@ struct Schema {
 struct TableOptions {
   std::uint64_t rows = 1024;  // that are expected. More do no harm; with ten times as many, searches take longer
   bool ordered = false;       // by the bytes of the keys, so that ranges can be scanned; else it has a hash index
+  /// Rows whose keys begin with the same so many bytes are a group, which has an index of its own, on the node that
+  /// inserts its first row: for what one node works on most of the time. 0: all rows share an index, which is spread
+  /// over all nodes. Not for ordered tables, where keys that follow each other are together anyway.
+  std::uint32_t group_bytes = 0;
+  std::uint32_t groups = 1;  // that are expected. More do no harm, but share indexes
 };
 
 enum class Direction : std::uint8_t { kForward, kBackward };
@@ -222,9 +227,16 @@ class Txn {
   Transaction& transaction_;
 };
 
+/// What a transaction does that meets a row which another has locked. In both ways none waits for ever for one that
+/// waits for it.
+enum class OnLock : std::uint8_t {
+  kNoWait,   // it begins again, after lock_patience
+  kWaitDie,  // it waits if it is the older one; else it begins again, and is as old as it was: so its turn comes
+};
+
 struct DatabaseOptions {
-  /// How long a transaction waits for a row that another has locked before it begins again. 0: it begins again at once,
-  /// so that none ever waits for another that waits for it.
+  OnLock on_lock = OnLock::kNoWait;  // the same on every node
+  /// How long a transaction waits for a row that another has locked before it begins again, with OnLock::kNoWait.
   std::chrono::microseconds lock_patience{0};
   /// How long one that meets others again and again is begun again: then its status is kDeadline.
   std::chrono::milliseconds give_up_after{60'000};

@@ -23,8 +23,10 @@ class Owners {
  public:
   /// Throws Error.
   explicit Owners(Node& node);
-  /// Of one attempt; no other of any node has the same.
+  /// No other of any node is the same.
   [[nodiscard]] Id next() noexcept;
+  /// Those that follow are younger than this one.
+  void note(Id other) noexcept;
   /// Was this left by a process that is over? kNodeDied: by one of a node that nobody will take over, so that it stays.
   [[nodiscard]] Result<bool> is_over(Id holder) const noexcept;
 

@@ -60,6 +60,13 @@ Id Owners::next() noexcept {
   return Id::make(node_.id(), life_, number);
 }
 
+void Owners::note(Id other) noexcept {
+  std::uint32_t last = last_number.load(std::memory_order_relaxed);
+  while (std::int32_t(other.number() - last) > 0 &&
+         !last_number.compare_exchange_weak(last, other.number(), std::memory_order_relaxed)) {
+  }
+}
+
 Result<bool> Owners::is_over(Id holder) const noexcept {
   if (holder.node() == node_.id()) return holder.life() != std::uint16_t(life_);
   const auto life = node_.read<std::uint64_t>(lives_.address() + std::int64_t(holder.node()) * node_.line_bytes());
@@ -115,7 +122,7 @@ std::unique_ptr<TableData> Database::Core::open(const std::string& name, const S
 
 const TableData& Database::Core::table(std::string_view name, const Schema& schema, const TableOptions& options,
                                        std::chrono::milliseconds patience) {
-  TableData::check(schema);
+  TableData::check(schema, options);
   const std::lock_guard lock(mutex_);
   auto at = tables_.find(name);
   if (at == tables_.end()) {
@@ -138,18 +145,21 @@ Status Database::Core::transact(const Database& database, const std::function<St
   }
   const Running running;
   const auto deadline = std::chrono::steady_clock::now() + options_.give_up_after;
+  Id id = owners_.next();
   for (unsigned attempt = 1;; ++attempt) {
-    Transaction transaction(*this, database, attempt > options_.optimistic_attempts);
+    Transaction transaction(*this, database, {id, attempt > options_.optimistic_attempts, deadline});
     Txn handle(transaction);
     const Status status = transaction.end(function(handle));
     for (const auto& [table, key] : transaction.emptied()) {
-      Transaction janitor(*this, database, false);
+      Transaction janitor(*this, database, {owners_.next(), false, deadline});
       static_cast<void>(janitor.prune(*table, key));  // it may be in somebody's way: then the leaf stays, empty
     }
     if (transaction.conflict() == Conflict::kNone) return status;
     if (std::chrono::steady_clock::now() >= deadline) {
       return {Errc::kDeadline, "other transactions were in the way each time that this one was begun"};
     }
+    // Who waits by age stays as old as it is, but no two changes may have the same name.
+    if (options_.on_lock == OnLock::kNoWait || transaction.has_published()) id = owners_.next();
     pause(backoff(attempt));
   }
 }

@@ -61,30 +61,32 @@ Status Transaction::scan_range(const TableData& table, std::span<const std::byte
 Status Transaction::visit_leaf(const TableData& table, const TreePath& path, std::string_view first,
                                std::string_view last, const Txn::Visit& visit, Direction direction, bool& go_on) {
   const TreeNode& leaf = path.leaf().node;
+  const Scanned seen{path.leaf().address, leaf.head().version};
   const auto is_here = [&](std::string_view key) {
     return key >= first && key <= last && (!path.low || key >= *path.low) && (!path.high || key < *path.high);
   };
-  std::set<std::string> keys;
+  std::pmr::vector<std::pair<std::string_view, GlobalAddress>> keys(workspace_.memory());
+  keys.reserve(leaf.count());
   for (std::uint32_t i = leaf.lower(first); i < leaf.count() && is_here(leaf.key(i)); ++i) {
-    keys.emplace(leaf.key(i));
+    keys.emplace_back(leaf.key(i), leaf.address(i));
   }
-  for (auto at = accesses_.lower_bound(std::pair(&table, std::string(first)));
-       at != accesses_.end() && at->first.first == &table && at->first.second <= last; ++at) {
-    if (at->second.is_there && is_here(at->first.second)) keys.insert(at->first.second);
+  const auto of_leaf = std::ptrdiff_t(keys.size());
+  for (auto at = inserted_.lower_bound(Name{&table, first, 0});
+       at != inserted_.end() && at->first.table == &table && at->first.key <= last; ++at) {
+    if (is_here(at->first.key)) keys.emplace_back(at->first.key, GlobalAddress());
   }
-  const auto visit_key = [&](const std::string& key) -> Status {
-    const Result<Access*> access = touch(table, std::as_bytes(std::span(key)), false);
+  std::inplace_merge(keys.begin(), keys.begin() + of_leaf, keys.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (direction == Direction::kBackward) std::reverse(keys.begin(), keys.end());
+  for (const auto& [key, row] : keys) {
+    if (!go_on) break;
+    // One that this transaction has inserted is known; if others did too meanwhile, the leaf has changed.
+    const Result<Access*> access =
+        row ? touch_at(table, key, row, seen) : touch(table, std::as_bytes(std::span(key)), false);
     if (!access.ok()) return access.status();
-    if ((*access)->is_there) go_on = visit((*access)->key, (*access)->row);
-    return {};
-  };
-  Status status;
-  if (direction == Direction::kForward) {
-    for (auto at = keys.begin(); at != keys.end() && go_on && status.ok(); ++at) status = visit_key(*at);
-  } else {
-    for (auto at = keys.rbegin(); at != keys.rend() && go_on && status.ok(); ++at) status = visit_key(*at);
+    if ((*access)->is_there) go_on = visit((*access)->key(), (*access)->row);
   }
-  return status;
+  return {};
 }
 
 // ---- changes ----
@@ -102,9 +104,9 @@ Result<GlobalAddress> Transaction::take_spare(Spares& spares) {
 /// The node as it is now, at its place.
 void Transaction::put_node(GlobalAddress at, TreeNode& node, std::uint32_t level, Parts& parts) {
   node.set_head({0, id_.word, node.count(), level, 0});
-  parts.entries.push_back({at + std::int64_t(sizeof(TreeHead)), keep_bytes(parts, node.entries())});
-  parts.buckets.push_back({at, keep(parts, node.head())});
-  parts.freed.insert(at);
+  parts.entries.push_back({at + std::int64_t(sizeof(TreeHead)), workspace_.copy(node.entries())});
+  parts.buckets.push_back({at, keep(node.head())});
+  parts.freed.push_back(at);
 }
 
 Result<GlobalAddress> Transaction::make_node(const TableData& table, TreeNode& node, std::uint32_t level,
@@ -122,7 +124,7 @@ Result<GlobalAddress> Transaction::make_node(const TableData& table, TreeNode& n
 
 /// REQUIRES: the leaf is locked.
 Status Transaction::change_leaf(GlobalAddress leaf, std::span<Access* const> accesses, Parts& parts) {
-  const TableData& table = *accesses.front()->table;
+  const TableData& table = accesses.front()->table();
   TreeNode node(table.tree()->key_bytes());
   const Result<bool> whole = table.tree()->read(leaf, node);
   if (!whole.ok()) return whole.status();
@@ -130,7 +132,7 @@ Status Transaction::change_leaf(GlobalAddress leaf, std::span<Access* const> acc
   std::vector<LeafEntry> entries;
   for (std::uint32_t i = 0; i < node.count(); ++i) entries.push_back({std::string(node.key(i)), node.address(i)});
   for (Access* const access : accesses) {
-    const std::string key(text_of(access->key));
+    const std::string key(access->name.key);
     const auto at = std::lower_bound(entries.begin(), entries.end(), key,
                                      [](const LeafEntry& entry, const std::string& k) { return entry.key < k; });
     const bool found = at != entries.end() && at->key == key;
@@ -138,20 +140,20 @@ Status Transaction::change_leaf(GlobalAddress leaf, std::span<Access* const> acc
       if (found || node.head().version != access->found.bucket_version) return meet(Conflict::kChanged);
       const Result<GlobalAddress> spare = take_spare(table.spare_rows());
       if (!spare.ok()) return spare.status();
-      const Result<Entry> placed = place_row(*access, *spare, parts);
+      const Result<GlobalAddress> placed = place_row(*access, *spare, parts);
       if (!placed.ok()) return placed.status();
-      entries.insert(at, {key, placed->address()});
+      entries.insert(at, {key, *placed});
     } else {
       // The leaf may have been divided since the row was found: then it is the wrong one.
       if (!found || at->row != access->found.row) return meet(Conflict::kChanged);
-      parts.heads.push_back({at->row, keep(parts, RowHead{0, id_.word, 0})});
-      parts.freed.insert(at->row);
+      parts.heads.push_back({at->row, keep(RowHead{0, id_.word, 0})});
+      parts.freed.push_back(at->row);
       parts.spared.emplace_back(&table.spare_rows(), at->row);
       entries.erase(at);
     }
   }
   if (entries.size() > node.capacity()) return divide_leaf(table, leaf, entries, parts);
-  if (entries.empty()) parts.emptied.emplace_back(&table, std::string(text_of(accesses.front()->key)));
+  if (entries.empty()) parts.emptied.emplace_back(&table, std::string(accesses.front()->name.key));
   TreeNode changed(table.tree()->key_bytes());
   for (const LeafEntry& entry : entries) changed.append(entry.key, entry.row);
   put_node(leaf, changed, 0, parts);
@@ -213,9 +215,10 @@ Status Transaction::divide_inner(const TableData& table, const TreePath& path, s
     if (const Status status = lock_as_read(path.steps[depth - 1]); !status.ok()) return status;
   }
   // What the transaction has made so far goes when it begins again.
-  const std::vector<GlobalAddress> allocated = std::exchange(allocated_, {});
+  const std::vector<GlobalAddress> allocated(allocated_.begin(), allocated_.end());
+  allocated_.clear();
   const auto taken = std::exchange(taken_, {});
-  Parts parts;
+  Parts parts(workspace_);
   TreeNode left(table.tree()->key_bytes()), right(table.tree()->key_bytes());
   for (std::uint32_t i = 0; i < step.node.count(); ++i) {
     (i < half ? left : right).append(step.node.key(i), step.node.address(i));
@@ -250,7 +253,7 @@ Status Transaction::prune(const TableData& table, const std::string& key) {
   std::size_t depth = steps.size() - 2;
   while (depth > 0 && steps[depth].node.count() == 1) --depth;
   if (steps[depth].node.count() == 1) return {};
-  Parts parts;
+  Parts parts(workspace_);
   for (std::size_t i = depth; i < steps.size(); ++i) {
     if (const Status status = lock_as_read(steps[i]); !status.ok()) return status;
     if (i == depth) continue;

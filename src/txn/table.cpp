@@ -13,8 +13,9 @@ namespace atoll::txn {
 
 namespace {
 
-constexpr unsigned kRowsPerBucket = 15;  // of the rows that are expected: half of its entries
-constexpr unsigned kTries = 64;          // to read a chain while others change it
+constexpr unsigned kRowsPerBucket = 26;        // of the rows that are expected: half of its entries
+constexpr unsigned kTries = 64;                // to read a chain while others change it
+constexpr std::uint32_t kMaxGroups = 1 << 20;  // a slot each
 
 template <typename T>
 std::span<std::byte> bytes_of(T& value) noexcept {
@@ -47,8 +48,11 @@ std::uint64_t fresh_seed() {
 
 }  // namespace
 
-void TableData::check(const Schema& schema) {
+void TableData::check(const Schema& schema, const TableOptions& options) {
   if (const char* const why = what_is_wrong(schema)) throw Error(why);
+  if (options.group_bytes > schema.key_bytes) throw Error("a group is named by bytes that a key has");
+  if (options.group_bytes > 0 && options.ordered) throw Error("a table with groups has a hash index");
+  if (options.groups == 0 || options.groups > kMaxGroups) throw Error("a table has 1 to 1048576 groups");
 }
 
 std::unique_ptr<TableData> TableData::create(Node& node, std::string name, const Schema& schema,
@@ -67,37 +71,47 @@ std::unique_ptr<TableData> TableData::create(Node& node, std::string name, const
     stored.bytes = field.bytes;
     stored.kind = std::uint32_t(field.kind);
   }
+  root.group_bytes = options.group_bytes;
+  std::vector<Slot> slots;
   if (options.ordered) {
-    table->make_tree();
+    table->make_tree(slots);
   } else {
-    table->make_buckets(options.rows);
+    table->make_blocks(options, slots);
   }
-  table->root_address_ = node.allocate(sizeof(Root) + 8 * root.blocks).value();
+  table->remember_blocks(slots);
+  table->root_address_ = node.allocate(sizeof(Root) + slots.size() * sizeof(Slot)).value();
   node.write(table->root_address_, root).or_throw();
-  node.write(table->root_address_ + std::int64_t(sizeof(Root)), std::as_bytes(std::span(table->blocks_))).or_throw();
+  node.write(table->slot(0), std::as_bytes(std::span(slots))).or_throw();
   table->schema_ = schema;
   return table;
 }
 
-/// A block on each node, as far as there is room.
-void TableData::make_buckets(std::uint64_t rows) {
-  const std::uint64_t wanted = std::max<std::uint64_t>(rows / kRowsPerBucket, node_.count());
-  root_.buckets = std::bit_ceil(std::min<std::uint64_t>(wanted, std::uint64_t{1} << 40));
-  root_.blocks = node_.count();
-  const std::uint64_t in_block = (root_.buckets + root_.blocks - 1) / root_.blocks;
+/// A block on each node, as far as there is room. Those of groups are made when they are needed.
+void TableData::make_blocks(const TableOptions& options, std::vector<Slot>& slots) {
+  root_.blocks = has_groups() ? std::bit_ceil(options.groups) : node_.count();
+  slots.resize(root_.blocks);
+  const std::uint64_t blocks = has_groups() ? options.groups : root_.blocks;
+  const std::uint64_t wanted = std::max<std::uint64_t>(options.rows / blocks / kRowsPerBucket, 1);
+  root_.buckets = std::bit_ceil(std::min<std::uint64_t>(wanted, std::uint64_t{1} << 32));
+  if (has_groups()) return;
   for (NodeId id = 0; id < node_.count(); ++id) {
-    auto block = node_.allocate(in_block * sizeof(Bucket), Placement::on(id));
-    if (block.status().code() == Errc::kOutOfMemory) block = node_.allocate(in_block * sizeof(Bucket));
-    blocks_.push_back(block.value());
+    auto block = node_.allocate(root_.buckets * sizeof(Bucket), Placement::on(id));
+    if (block.status().code() == Errc::kOutOfMemory) block = node_.allocate(root_.buckets * sizeof(Bucket));
+    slots[id].block = block.value().bits();
   }
 }
 
 /// Zeros are an empty leaf.
-void TableData::make_tree() {
+void TableData::make_tree(std::vector<Slot>& slots) {
   root_.is_ordered = 1;
   root_.blocks = 1;
-  blocks_.push_back(node_.allocate(kTreeNodeBytes).value());
-  tree_.emplace(node_, blocks_[0], root_.key_bytes);
+  slots.push_back({0, node_.allocate(kTreeNodeBytes).value().bits()});
+  tree_.emplace(node_, GlobalAddress(slots[0].block), root_.key_bytes);
+}
+
+void TableData::remember_blocks(std::span<const Slot> slots) {
+  blocks_ = std::make_unique<std::atomic<std::uint64_t>[]>(slots.size());
+  for (std::size_t i = 0; i < slots.size(); ++i) blocks_[i] = slots[i].block;
 }
 
 std::unique_ptr<TableData> TableData::open(Node& node, std::string name, GlobalAddress root) {
@@ -106,9 +120,10 @@ std::unique_ptr<TableData> TableData::open(Node& node, std::string name, GlobalA
   table->root_ = node.read<Root>(root).value();
   const Root& stored = table->root_;
   if (stored.magic != Root::kMagic) throw Error("there is no table at " + root.to_string());
-  table->blocks_.resize(stored.blocks);
-  node.read(root + std::int64_t(sizeof(Root)), std::as_writable_bytes(std::span(table->blocks_))).or_throw();
-  if (stored.is_ordered != 0) table->tree_.emplace(node, table->blocks_[0], stored.key_bytes);
+  std::vector<Slot> slots(stored.blocks);
+  node.read(table->slot(0), std::as_writable_bytes(std::span(slots))).or_throw();
+  table->remember_blocks(slots);
+  if (stored.is_ordered != 0) table->tree_.emplace(node, GlobalAddress(slots.at(0).block), stored.key_bytes);
   table->schema_.key_bytes = stored.key_bytes;
   table->schema_.row_bytes = stored.row_bytes;
   for (std::uint32_t i = 0; i < std::min(stored.fields, kMaxFields); ++i) {
@@ -119,7 +134,9 @@ std::unique_ptr<TableData> TableData::open(Node& node, std::string name, GlobalA
 }
 
 void TableData::destroy() noexcept {
-  for (const GlobalAddress block : blocks_) static_cast<void>(node_.release(block));
+  for (std::uint32_t i = 0; i < root_.blocks; ++i) {
+    if (blocks_[i] != 0) static_cast<void>(node_.release(GlobalAddress(blocks_[i])));
+  }
   static_cast<void>(node_.release(root_address_));
 }
 
@@ -127,12 +144,43 @@ std::uint64_t TableData::hash(std::span<const std::byte> key) const noexcept {
   return XXH3_64bits_withSeed(key.data(), key.size(), root_.seed);
 }
 
-GlobalAddress TableData::bucket(std::uint64_t number) const noexcept {
-  return blocks_[number % root_.blocks] + std::int64_t(number / root_.blocks * sizeof(Bucket));
+// ---- blocks ----
+
+/// Groups with small numbers follow each other: as long as there are no more of them than were expected, none share a
+/// block.
+std::uint32_t TableData::block_of(std::span<const std::byte> key, std::uint64_t hash) const noexcept {
+  if (!has_groups()) return std::uint32_t((hash >> 32) % root_.blocks);
+  std::uint64_t group = 0;
+  if (root_.group_bytes <= sizeof(group)) {
+    for (const std::byte byte : key.first(root_.group_bytes)) group = group << 8 | std::uint64_t(byte);
+  } else {
+    group = XXH3_64bits_withSeed(key.data(), root_.group_bytes, root_.seed);
+  }
+  return std::uint32_t(group % root_.blocks);
 }
 
-Result<bool> TableData::read_block(GlobalAddress row, std::vector<std::byte>& block) const {
-  block.resize(block_bytes());
+Result<GlobalAddress> TableData::block(std::uint32_t number) const noexcept {
+  const std::uint64_t known = blocks_[number].load(std::memory_order_acquire);
+  if (known != 0) return GlobalAddress(known);
+  const auto found = node_.read<std::uint64_t>(slot(number) + kVersionAt);
+  if (!found.ok()) return found.status();
+  if (*found != 0) blocks_[number].store(*found, std::memory_order_release);
+  return GlobalAddress(*found);
+}
+
+/// Zeros are empty buckets. A process that dies in between leaves a block that nobody uses.
+Status TableData::make_block(std::uint32_t number) const {
+  const Result<GlobalAddress> made = node_.allocate(root_.buckets * sizeof(Bucket));
+  if (!made.ok()) return made.status();
+  const auto found = node_.compare_exchange(global_ptr<std::uint64_t>(slot(number) + kVersionAt), 0, made->bits());
+  if (found.ok() && *found == 0) return {};
+  static_cast<void>(node_.release(*made));  // somebody was quicker
+  return found.status();
+}
+
+// ---- reading ----
+
+Result<bool> TableData::read_block(GlobalAddress row, std::span<std::byte> block) const {
   if (const Status status = node_.read(row, block); !status.ok()) return status;
   const std::uint64_t line = node_.line_bytes();
   if ((row.offset() & (line - 1)) + block.size() <= line) return true;
@@ -152,8 +200,9 @@ Result<std::vector<TableData::Link>> TableData::read_chain(GlobalAddress first) 
   return chain;
 }
 
-Result<TableData::Seen> TableData::look_at_row(std::span<const std::byte> key, GlobalAddress row, Found& found) const {
-  std::vector<std::byte> block;
+Result<TableData::Seen> TableData::look_at_row(std::span<const std::byte> key, GlobalAddress row, Found& found,
+                                               Workspace& workspace) const {
+  const std::span<std::byte> block = workspace.bytes(block_bytes());
   const Result<bool> whole = read_block(row, block);
   if (!whole.ok()) return whole.status();
   if (!*whole) return Seen::kChanging;
@@ -161,29 +210,64 @@ Result<TableData::Seen> TableData::look_at_row(std::span<const std::byte> key, G
   if (found.head.is_there == 0) return Seen::kChanging;  // it was erased: the index is about to say so
   if (std::memcmp(block.data() + key_at(), key.data(), key.size()) != 0) return Seen::kAnother;
   found.row = row;
-  found.bytes.assign(block.begin() + row_at(), block.begin() + row_at() + root_.row_bytes);
+  found.bytes = block.subspan(row_at(), root_.row_bytes);
   return Seen::kThere;
 }
 
-Result<TableData::Seen> TableData::look(std::span<const std::byte> key, std::uint64_t hash, Found& found) const {
-  found.bucket = bucket_of(hash);
-  Bucket copy;
-  for (GlobalAddress at = found.bucket; at; at = GlobalAddress(copy.next)) {
-    if (const Status status = node_.read(at, bytes_of(copy)); !status.ok()) return status;
-    if (at == found.bucket) found.bucket_version = copy.version;
-    for (const Entry& entry : copy.entries) {
-      if (entry.is_empty()) break;
-      if (entry.hash != hash || entry.is_erased()) continue;
-      const Result<Seen> seen = look_at_row(key, entry.address(), found);
+/// The entries whose tags are the key's. Tag and entry may be of two moments: an entry that is not there yet, or not
+/// the same any more, leads to no row of the key, and the version says that the bucket has changed.
+Result<TableData::Seen> TableData::look_in_bucket(GlobalAddress bucket, const BucketHead& head,
+                                                  std::span<const std::byte> key, std::uint64_t hash, Found& found,
+                                                  Workspace& workspace) const {
+  constexpr std::uint64_t kOnes = 0x0101010101010101;
+  const std::uint64_t wanted = kOnes * tag_of(hash);
+  for (std::size_t first = 0; first < head.tags.size(); first += 8) {
+    std::uint64_t tags = 0;
+    std::memcpy(&tags, &head.tags[first], sizeof(tags));
+    const std::uint64_t other = tags ^ wanted;  // a byte is 0 where the tag is right
+    // Each byte that is 0, and a few above one: those fail by the entry.
+    for (std::uint64_t hits = (other - kOnes) & ~other & kOnes << 7; hits != 0; hits &= hits - 1) {
+      const std::size_t index = first + std::size_t(std::countr_zero(hits)) / 8;
+      if (index >= kEntries) break;
+      const auto word = node_.read<std::uint64_t>(bucket + entry_at(index));
+      if (!word.ok()) return word.status();
+      const Entry entry{*word};
+      if (!entry.fits(hash)) continue;
+      const Result<Seen> seen = look_at_row(key, entry.address(), found, workspace);
       if (!seen.ok() || *seen != Seen::kAnother) return seen;
     }
+    if (tags >> 56 == 0) break;  // there are no more
   }
-  const auto version = node_.read<std::uint64_t>(found.bucket + kVersionAt);
-  if (!version.ok()) return version.status();
-  return *version == found.bucket_version ? Seen::kAbsent : Seen::kChanging;
+  return Seen::kAbsent;
 }
 
-Result<TableData::Seen> TableData::look_in_tree(std::span<const std::byte> key, Found& found) const {
+/// The version is read before the first bucket and after the last: if it is the same, nothing came or went between.
+Result<TableData::Seen> TableData::look(std::span<const std::byte> key, std::uint64_t hash, Found& found,
+                                        Workspace& workspace) const {
+  const std::uint32_t number = block_of(key, hash);
+  const Result<GlobalAddress> in = block(number);
+  if (!in.ok()) return in.status();
+  if (!*in) {
+    found.bucket = slot(number);
+    return Seen::kAbsent;
+  }
+  found.bucket = bucket(*in, hash & (root_.buckets - 1));
+  const auto before = node_.read<std::uint64_t>(found.bucket + kVersionAt);
+  if (!before.ok()) return before.status();
+  found.bucket_version = *before;
+  BucketHead head;
+  for (GlobalAddress at = found.bucket; at; at = GlobalAddress(head.next)) {
+    if (const Status status = node_.read_words(at, bytes_of(head)); !status.ok()) return status;
+    const Result<Seen> seen = look_in_bucket(at, head, key, hash, found, workspace);
+    if (!seen.ok() || *seen != Seen::kAbsent) return seen;
+  }
+  const auto after = node_.read<std::uint64_t>(found.bucket + kVersionAt);
+  if (!after.ok()) return after.status();
+  return *after == *before ? Seen::kAbsent : Seen::kChanging;
+}
+
+Result<TableData::Seen> TableData::look_in_tree(std::span<const std::byte> key, Found& found,
+                                                Workspace& workspace) const {
   const std::string_view text(reinterpret_cast<const char*>(key.data()), key.size());
   const Result<TreePath> path = tree_->descend(text, false);
   if (!path.ok()) return path.status();
@@ -192,21 +276,28 @@ Result<TableData::Seen> TableData::look_in_tree(std::span<const std::byte> key, 
   found.bucket_version = leaf.head().version;
   const std::uint32_t i = leaf.lower(text);
   if (i == leaf.count() || leaf.key(i) != text) return Seen::kAbsent;
-  const Result<Seen> seen = look_at_row(key, leaf.address(i), found);
+  const Result<Seen> seen = look_at_row(key, leaf.address(i), found, workspace);
   return seen.ok() && *seen == Seen::kAnother ? Result<Seen>(Seen::kChanging) : seen;  // the row is used again
 }
 
 /// A row that was found was there, as it was read: its memory is the table's for ever, and it was not erased. That
 /// there is none counts only if the chain or leaf was the same all the while.
-Result<Found> TableData::find(std::span<const std::byte> key, std::uint64_t hash) const {
+Result<Found> TableData::find(std::span<const std::byte> key, std::uint64_t hash, Workspace& workspace) const {
   for (unsigned tries = 0; tries < kTries; ++tries) {
     if (tries > kTries / 2) std::this_thread::yield();
     Found found;
-    const Result<Seen> seen = tree_ ? look_in_tree(key, found) : look(key, hash, found);
+    const Result<Seen> seen = tree_ ? look_in_tree(key, found, workspace) : look(key, hash, found, workspace);
     if (!seen.ok()) return seen.status();
     if (*seen != Seen::kChanging) return found;
   }
   return Status(Errc::kRefused, "the index is changed again and again where the key is");
+}
+
+Result<Found> TableData::find_at(GlobalAddress row, std::span<const std::byte> key, Workspace& workspace) const {
+  Found found;
+  const Result<Seen> seen = look_at_row(key, row, found, workspace);
+  if (!seen.ok()) return seen.status();
+  return *seen == Seen::kThere ? found : Found{};
 }
 
 }  // namespace atoll::txn

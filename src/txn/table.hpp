@@ -1,36 +1,38 @@
 // A table in global memory, as one node sees it.
 #pragma once
 
-#include <map>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "txn/tree.hpp"
+#include "txn/workspace.hpp"
 
 namespace atoll::txn {
 
 /// What was read of a key: its row, or that there is none.
 struct Found {
-  GlobalAddress bucket;              // the first of the key's chain, or the leaf that has it
+  GlobalAddress bucket;              // the first of the key's chain, or the leaf that has it, or a slot without a block
   std::uint64_t bucket_version = 0;  // of which all that was read of the chain or leaf is
   GlobalAddress row;                 // null: the key is not there
   RowHead head;
-  std::vector<std::byte> bytes;  // of the row alone
+  std::span<std::byte> bytes;  // of the row alone, in the workspace
 };
 
-/// Thread-safety: any thread; it does not change.
+/// Thread-safety: any thread; what changes is remembered once (the blocks that are there).
 /// Invariants:
-///   1. A key has one row at most, in the chain of the bucket that its hash names.
+///   1. A key has one row at most, in the chain of the bucket that its group and its hash name.
 ///   2. Entries are added to a chain and marked as erased, but never moved or taken away.
+///   3. A slot gets its block once.
 class TableData {
  public:
   /// Throws Error.
   static std::unique_ptr<TableData> create(Node& node, std::string name, const Schema& schema,
                                            const TableOptions& options);
   static std::unique_ptr<TableData> open(Node& node, std::string name, GlobalAddress root);
-  /// Throws Error: the schema makes no sense.
-  static void check(const Schema& schema);
+  /// Throws Error: they make no sense.
+  static void check(const Schema& schema, const TableOptions& options);
   /// Gives its memory back. REQUIRES: it was created, and nobody else knows of it.
   void destroy() noexcept;
 
@@ -40,10 +42,20 @@ class TableData {
   [[nodiscard]] Node& node() const noexcept { return node_; }
 
   [[nodiscard]] std::uint64_t hash(std::span<const std::byte> key) const noexcept;
-  [[nodiscard]] std::uint64_t buckets() const noexcept { return root_.buckets; }
-  [[nodiscard]] GlobalAddress bucket(std::uint64_t number) const noexcept;
-  [[nodiscard]] GlobalAddress bucket_of(std::uint64_t hash) const noexcept {
-    return bucket(hash & (root_.buckets - 1));
+  [[nodiscard]] bool has_groups() const noexcept { return root_.group_bytes != 0; }
+  [[nodiscard]] std::uint32_t blocks() const noexcept { return root_.blocks; }
+  [[nodiscard]] std::uint64_t buckets_of_block() const noexcept { return root_.buckets; }
+  [[nodiscard]] GlobalAddress slot(std::uint32_t block) const noexcept {
+    return root_address_ + std::int64_t(sizeof(Root) + block * sizeof(Slot));
+  }
+  /// Which block a key is in.
+  [[nodiscard]] std::uint32_t block_of(std::span<const std::byte> key, std::uint64_t hash) const noexcept;
+  /// Null: it is not made yet.
+  [[nodiscard]] Result<GlobalAddress> block(std::uint32_t number) const noexcept;
+  /// Makes it, on this node, if nobody else does.
+  [[nodiscard]] Status make_block(std::uint32_t number) const;
+  [[nodiscard]] static GlobalAddress bucket(GlobalAddress block, std::uint64_t number) noexcept {
+    return block + std::int64_t(number * sizeof(Bucket));
   }
 
   /// Null: it has a hash index.
@@ -57,9 +69,12 @@ class TableData {
   [[nodiscard]] std::uint32_t block_bytes() const noexcept { return row_at() + std::uint32_t(padded(root_.row_bytes)); }
 
   /// kRefused: others changed it again and again.
-  [[nodiscard]] Result<Found> find(std::span<const std::byte> key, std::uint64_t hash) const;
-  /// Head, key and row as they are at one moment. False: they are being changed. REQUIRES: it is a row of this table.
-  [[nodiscard]] Result<bool> read_block(GlobalAddress row, std::vector<std::byte>& block) const;
+  [[nodiscard]] Result<Found> find(std::span<const std::byte> key, std::uint64_t hash, Workspace& workspace) const;
+  /// What the row at this address has, if it is the key's; else no row. REQUIRES: it is, or was, one of this table.
+  [[nodiscard]] Result<Found> find_at(GlobalAddress row, std::span<const std::byte> key, Workspace& workspace) const;
+  /// Head, key and row as they are at one moment. False: they are being changed. REQUIRES: it is a row of this table,
+  /// and there is room for block_bytes().
+  [[nodiscard]] Result<bool> read_block(GlobalAddress row, std::span<std::byte> block) const;
   /// All buckets of the chain. They are of one moment if its lock is held, or its version is the same afterwards.
   struct Link {
     GlobalAddress address;
@@ -70,18 +85,24 @@ class TableData {
  private:
   TableData(Node& node, std::string name) : node_(node), name_(std::move(name)) {}
   enum class Seen : std::uint8_t { kThere, kAnother, kAbsent, kChanging };
-  [[nodiscard]] Result<Seen> look_in_tree(std::span<const std::byte> key, Found& found) const;
-  [[nodiscard]] Result<Seen> look_at_row(std::span<const std::byte> key, GlobalAddress row, Found& found) const;
-  void make_buckets(std::uint64_t rows);
-  void make_tree();
-  [[nodiscard]] Result<Seen> look(std::span<const std::byte> key, std::uint64_t hash, Found& found) const;
+  [[nodiscard]] Result<Seen> look_in_tree(std::span<const std::byte> key, Found& found, Workspace& workspace) const;
+  [[nodiscard]] Result<Seen> look_at_row(std::span<const std::byte> key, GlobalAddress row, Found& found,
+                                         Workspace& workspace) const;
+  void make_blocks(const TableOptions& options, std::vector<Slot>& slots);
+  void make_tree(std::vector<Slot>& slots);
+  void remember_blocks(std::span<const Slot> slots);
+  [[nodiscard]] Result<Seen> look(std::span<const std::byte> key, std::uint64_t hash, Found& found,
+                                  Workspace& workspace) const;
+  [[nodiscard]] Result<Seen> look_in_bucket(GlobalAddress bucket, const BucketHead& head,
+                                            std::span<const std::byte> key, std::uint64_t hash, Found& found,
+                                            Workspace& workspace) const;
 
   Node& node_;
   std::string name_;
   Schema schema_;
   GlobalAddress root_address_;
   Root root_;
-  std::vector<GlobalAddress> blocks_;
+  std::unique_ptr<std::atomic<std::uint64_t>[]> blocks_;  // addresses, as far as they are known; 0: not yet
   std::optional<Tree> tree_;
   mutable Spares spare_rows_, spare_nodes_;  // of a tree
 };

@@ -16,14 +16,25 @@ std::string_view text_of(std::span<const std::byte> bytes) noexcept {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-constexpr std::int64_t entry_at(std::size_t index) noexcept {
-  return std::int64_t(offsetof(Bucket, entries) + index * sizeof(Entry));
-}
+constexpr std::size_t kAccesses = 64, kScans = 16;  // that there is room for at first
 
 }  // namespace
 
-Transaction::Transaction(Database::Core& core, const Database& database, bool locks_all)
-    : core_(core), node_(core.node()), database_(database), locks_all_(locks_all), id_(core.owners().next()) {}
+Transaction::Transaction(Database::Core& core, const Database& database, const Attempt& attempt)
+    : core_(core),
+      node_(core.node()),
+      database_(database),
+      id_(attempt.id),
+      locks_all_(attempt.locks_all),
+      deadline_(attempt.deadline),
+      accesses_(kAccesses, workspace_.memory()),
+      inserted_(workspace_.memory()),
+      scanned_(workspace_.memory()),
+      locks_(kAccesses, workspace_.memory()),
+      allocated_(workspace_.memory()) {
+  scanned_.reserve(kScans);
+  allocated_.reserve(kScans);
+}
 
 Status Transaction::meet(Conflict what) {
   if (conflict_ == Conflict::kNone) {
@@ -35,6 +46,16 @@ Status Transaction::meet(Conflict what) {
 
 // ---- locks ----
 
+bool Transaction::may_wait(Id holder, std::chrono::nanoseconds waited) const noexcept {
+  switch (core_.options().on_lock) {
+    case OnLock::kNoWait: return waited < core_.options().lock_patience;
+    case OnLock::kWaitDie:
+      core_.owners().note(holder);
+      return id_.is_older_than(holder) && std::chrono::steady_clock::now() < deadline_;
+  }
+  return false;
+}
+
 Status Transaction::wait_for(GlobalAddress object, std::uint64_t holder, std::chrono::nanoseconds& waited) {
   const Result<bool> over = core_.owners().is_over(Id{holder});
   if (!over.ok()) return over.status();
@@ -43,7 +64,7 @@ Status Transaction::wait_for(GlobalAddress object, std::uint64_t holder, std::ch
     if (found.ok() && *found == holder) ++core_.counts.locks_cleared;
     return found.status();
   }
-  if (waited >= core_.options().lock_patience) return meet(Conflict::kLocked);
+  if (!may_wait(Id{holder}, waited)) return meet(Conflict::kLocked);
   const auto look = std::clamp(waited, kFirstLook, kLongestLook);
   core_.pause(look);
   waited += look;
@@ -83,10 +104,10 @@ void Transaction::release() noexcept {
 // ---- what the function does ----
 
 /// The key's row, if nobody else has it locked.
-Result<Found> Transaction::find_free(const TableData& table, std::span<const std::byte> key, std::uint64_t hash) {
+Result<Found> Transaction::find_free(const Name& name) {
   std::chrono::nanoseconds waited{0};
   while (true) {
-    Result<Found> found = table.find(key, hash);
+    const Result<Found> found = name.table->find(std::as_bytes(std::span(name.key)), name.hash, workspace_);
     if (found.status().code() == Errc::kRefused) return meet(Conflict::kChanged);
     if (!found.ok()) return found;
     const std::uint64_t holder = found->row ? found->head.lock : 0;
@@ -95,19 +116,29 @@ Result<Found> Transaction::find_free(const TableData& table, std::span<const std
   }
 }
 
+Transaction::Access& Transaction::remember(const Name& name, const Found& found) {
+  Name own = name;
+  own.key = text_of(workspace_.copy(std::as_bytes(std::span(name.key))));
+  Access& access = accesses_.try_emplace(own).first->second;
+  access.name = own;
+  access.found = found;
+  access.was_there = access.is_there = bool(found.row);
+  access.row = found.bytes;
+  return access;
+}
+
 Result<Transaction::Access*> Transaction::touch(const TableData& table, std::span<const std::byte> key,
                                                 bool to_update) {
   if (conflict_ != Conflict::kNone) return kConflict;
-  const auto known = accesses_.find(std::pair(&table, std::string(text_of(key))));
-  if (known != accesses_.end()) {
+  const Name name{&table, text_of(key), table.hash(key)};
+  if (const auto known = accesses_.find(name); known != accesses_.end()) {
     Access& access = known->second;
     if (to_update && access.was_there) {
       if (const Status status = lock_row(access); !status.ok()) return status;
     }
     return &access;
   }
-  const std::uint64_t hash = table.hash(key);
-  Result<Found> found = find_free(table, key, hash);
+  Result<Found> found = find_free(name);
   if (!found.ok()) return found.status();
   const GlobalAddress row = found->row;
   if (locks_all_ || (to_update && row)) {
@@ -116,20 +147,28 @@ Result<Transaction::Access*> Transaction::touch(const TableData& table, std::spa
     const auto version = node_.read<std::uint64_t>(object + kVersionAt);
     if (!version.ok()) return version.status();
     if (*version != (row ? found->head.version : found->bucket_version)) {  // somebody was quicker: once more
-      found = find_free(table, key, hash);
+      found = find_free(name);
       if (!found.ok()) return found.status();
       if (found->row != row) return meet(Conflict::kChanged);
     }
   }
-  const auto at = accesses_.try_emplace(std::pair(&table, std::string(text_of(key)))).first;
-  Access& access = at->second;
-  access.table = &table;
-  access.key = std::as_bytes(std::span(at->first.second));
-  access.hash = hash;
-  access.found = std::move(found).value();
-  access.was_there = access.is_there = bool(access.found.row);
-  access.row = std::move(access.found.bytes);
-  return &access;
+  return &remember(name, *found);
+}
+
+Result<Transaction::Access*> Transaction::touch_at(const TableData& table, std::string_view key, GlobalAddress row,
+                                                   const Scanned& leaf) {
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(key));
+  const Name name{&table, key, table.hash(bytes)};
+  if (locks_all_ || conflict_ != Conflict::kNone || accesses_.contains(name)) return touch(table, bytes, false);
+  const Result<Found> there = table.find_at(row, bytes, workspace_);
+  if (!there.ok()) return there.status();
+  const std::uint64_t holder = there->head.lock;
+  // It is erased, used again, or somebody has it: the long way knows what to do.
+  if (!there->row || (holder != 0 && holder != id_.word)) return touch(table, bytes, false);
+  Found found = *there;
+  found.bucket = leaf.bucket;
+  found.bucket_version = leaf.version;
+  return &remember(name, found);
 }
 
 Result<bool> Transaction::read(const TableData& table, std::span<const std::byte> key, std::span<std::byte> row,
@@ -145,7 +184,7 @@ Status Transaction::update(const TableData& table, std::span<const std::byte> ke
   const Result<Access*> access = touch(table, key, true);
   if (!access.ok()) return access.status();
   if (!(*access)->is_there) return {Errc::kNotFound, "there is no row with this key"};
-  (*access)->row.assign(row.begin(), row.end());
+  std::memcpy((*access)->row.data(), row.data(), row.size());
   (*access)->is_changed = true;
   return {};
 }
@@ -155,9 +194,15 @@ Status Transaction::insert(const TableData& table, std::span<const std::byte> ke
   if (!got.ok()) return got.status();
   Access& access = **got;
   if (access.is_there) return {Errc::kAlreadyExists, "there is a row with this key"};
+  const std::uint32_t number = table.block_of(key, access.name.hash);
+  if (access.found.bucket == table.slot(number)) {  // the first of its group: then the transaction begins again
+    const Status made = table.make_block(number);
+    return made.ok() ? meet(Conflict::kChanged) : made;
+  }
   if (const Status status = lock(access.found.bucket); !status.ok()) return status;
-  access.row.assign(row.begin(), row.end());
+  access.row = workspace_.copy(row);
   access.is_there = access.is_changed = true;
+  if (table.tree() != nullptr && !access.was_there) inserted_.emplace(access.name, &access);
   return {};
 }
 
@@ -179,38 +224,52 @@ Status Transaction::scan(const TableData& table, const Txn::Visit& visit) {
     return scan_range(table, lowest, highest, visit, Direction::kForward);
   }
   bool go_on = true;
-  for (std::uint64_t number = 0; number < table.buckets() && go_on; ++number) {
+  for (std::uint32_t number = 0; number < table.blocks() && go_on; ++number) {
     if (conflict_ != Conflict::kNone) return kConflict;
-    const Status status = scan_bucket(table, table.bucket(number), visit, go_on);
-    if (!status.ok()) return status;
+    const Result<GlobalAddress> block = table.block(number);
+    if (!block.ok()) return block.status();
+    if (!*block) {  // nothing is there as long as the slot stays as it is
+      if (locks_all_) {
+        if (const Status status = lock(table.slot(number)); !status.ok()) return status;
+      }
+      scanned_.push_back({table.slot(number), 0});
+      continue;
+    }
+    for (std::uint64_t i = 0; i < table.buckets_of_block() && go_on; ++i) {
+      const Status status = scan_bucket(table, TableData::bucket(*block, i), visit, go_on);
+      if (!status.ok()) return status;
+    }
   }
-  for (const auto& [key, access] : accesses_) {
+  for (const auto& [name, access] : accesses_) {
     if (!go_on) break;
-    if (key.first == &table && access.is_there && !access.was_there) go_on = visit(access.key, access.row);
+    if (name.table == &table && access.is_there && !access.was_there) go_on = visit(access.key(), access.row);
   }
   return {};
 }
 
 /// No row comes to the bucket or goes while its version stays, which is looked at before the commit.
 Status Transaction::scan_bucket(const TableData& table, GlobalAddress first, const Txn::Visit& visit, bool& go_on) {
+  if (conflict_ != Conflict::kNone) return kConflict;
   if (locks_all_) {
     if (const Status status = lock(first); !status.ok()) return status;
   }
   const auto chain = table.read_chain(first);
   if (!chain.ok()) return chain.status();
   scanned_.push_back({first, chain->front().bucket.version});
-  std::vector<std::byte> block;
+  const std::span<std::byte> block = workspace_.bytes(table.block_bytes());
   for (const auto& [address, bucket] : *chain) {
-    for (const Entry& entry : bucket.entries) {
-      if (entry.is_empty() || !go_on) break;
+    const unsigned count = bucket.count();
+    for (unsigned i = 0; i < count && go_on; ++i) {
+      const Entry entry = bucket.entries[i];
+      if (entry.word == 0) return meet(Conflict::kChanged);  // it is being put there
       if (entry.is_erased()) continue;
       const Result<bool> whole = table.read_block(entry.address(), block);
       if (!whole.ok()) return whole.status();
       if (!*whole) return meet(Conflict::kChanged);
-      const std::span<const std::byte> key(block.data() + table.key_at(), table.schema().key_bytes);
+      const std::span<const std::byte> key = block.subspan(table.key_at(), table.schema().key_bytes);
       const Result<Access*> access = touch(table, key, false);
       if (!access.ok()) return access.status();
-      if ((*access)->is_there) go_on = visit((*access)->key, (*access)->row);
+      if ((*access)->is_there) go_on = visit((*access)->key(), (*access)->row);
     }
   }
   return {};
@@ -218,20 +277,20 @@ Status Transaction::scan_bucket(const TableData& table, GlobalAddress first, con
 
 // ---- the end ----
 
-/// What a process that is over has locked stays as it is.
+/// What a process that is over has locked stays as it is. The lock first: if it is free and the version is the same
+/// after that, it was so when the lock was looked at, for no version comes twice.
 Result<bool> Transaction::is_as_read(GlobalAddress object, std::uint64_t version) {
-  struct {
-    std::uint64_t lock, version;
-  } head{};
-  const Status status = node_.read(object, std::as_writable_bytes(std::span(&head, 1)));
-  if (!status.ok()) return status;
-  if (head.version != version) return false;
-  if (head.lock == 0 || head.lock == id_.word) return true;
-  return core_.owners().is_over(Id{head.lock});
+  const auto lock = node_.read<std::uint64_t>(object);
+  if (!lock.ok()) return lock.status();
+  const auto found = node_.read<std::uint64_t>(object + kVersionAt);
+  if (!found.ok()) return found.status();
+  if (*found != version) return false;
+  if (*lock == 0 || *lock == id_.word) return true;
+  return core_.owners().is_over(Id{*lock});
 }
 
 Status Transaction::validate() {
-  for (const auto& [key, access] : accesses_) {
+  for (const auto& [name, access] : accesses_) {
     const Found& found = access.found;
     const Result<bool> same =
         access.was_there ? is_as_read(found.row, found.head.version) : is_as_read(found.bucket, found.bucket_version);
@@ -261,100 +320,112 @@ Status Transaction::end(const Status& function) {
 }
 
 Status Transaction::commit() {
-  Parts parts;
-  std::map<GlobalAddress, std::vector<Access*>> chains;  // whose keys come or go
-  for (auto& [key, access] : accesses_) {
+  Parts parts(workspace_);
+  std::pmr::vector<Access*> moved(workspace_.memory());  // whose keys come or go
+  for (auto& [name, access] : accesses_) {
     if (!access.is_changed) continue;
     if (access.was_there != access.is_there) {
-      chains[access.found.bucket].push_back(&access);
+      moved.push_back(&access);
     } else if (access.is_there) {
       put_row(access, parts);
     }
   }
-  for (const auto& [first, accesses] : chains) {
-    const bool is_leaf = accesses.front()->table->tree() != nullptr;
-    const Status status = is_leaf ? change_leaf(first, accesses, parts) : change_chain(first, accesses, parts);
+  const auto by_bucket = [](const Access* a, const Access* b) { return a->found.bucket < b->found.bucket; };
+  std::sort(moved.begin(), moved.end(), by_bucket);
+  for (auto first = moved.begin(); first != moved.end();) {
+    const auto end = std::upper_bound(first, moved.end(), *first, by_bucket);
+    const std::span<Access* const> accesses(first, end);
+    const GlobalAddress bucket = (*first)->found.bucket;
+    const bool is_leaf = (*first)->table().tree() != nullptr;
+    const Status status = is_leaf ? change_leaf(bucket, accesses, parts) : change_chain(bucket, accesses, parts);
     if (!status.ok()) return status;
+    first = end;
   }
   for (auto& [address, node] : parts.inner) put_node(address, node, node.head().level, parts);
-  const bool changes = !parts.heads.empty() || !chains.empty();
+  const bool changes = !parts.heads.empty() || !moved.empty();
   if (changes || accesses_.size() + scanned_.size() > 1) {  // one read is of one moment by itself
     if (const Status status = validate(); !status.ok()) return status;
   }
   return changes ? publish(parts) : Status();
 }
 
-std::span<const std::byte> Transaction::keep_bytes(Parts& parts, std::span<const std::byte> bytes) {
-  return parts.bytes.emplace_back(bytes.begin(), bytes.end());
-}
-
 void Transaction::put_row(const Access& access, Parts& parts) {
   const GlobalAddress row = access.found.row;
-  parts.bodies.push_back({row + access.table->row_at(), access.row});
-  parts.heads.push_back({row, keep(parts, RowHead{0, id_.word, 1})});
-  parts.freed.insert(row);
+  parts.bodies.push_back({row + access.table().row_at(), access.row});
+  parts.heads.push_back({row, keep(RowHead{0, id_.word, 1})});
+  parts.freed.push_back(row);
 }
 
 /// A new row, in memory that an erased one has left (null: there is none), or memory of its own.
-Result<Entry> Transaction::place_row(Access& access, GlobalAddress reused, Parts& parts) {
-  const TableData& table = *access.table;
-  std::vector<std::byte> block(table.block_bytes());
+Result<GlobalAddress> Transaction::place_row(const Access& access, GlobalAddress reused, Parts& parts) {
+  const TableData& table = access.table();
+  const std::span<std::byte> block = workspace_.bytes(table.block_bytes());
+  std::memset(block.data(), 0, block.size());
   const RowHead head{0, id_.word, 1};
   std::memcpy(block.data(), &head, sizeof(head));
-  std::memcpy(block.data() + table.key_at(), access.key.data(), access.key.size());
+  std::memcpy(block.data() + table.key_at(), access.name.key.data(), access.name.key.size());
   std::memcpy(block.data() + table.row_at(), access.row.data(), access.row.size());
   if (reused) {
     // Somebody may have it locked who has not seen yet that it was erased.
     if (const Status status = lock(reused); !status.ok()) return status;
-    parts.bodies.push_back({reused + table.key_at(), keep_bytes(parts, std::span(block).subspan(table.key_at()))});
-    parts.heads.push_back({reused, keep(parts, head)});
-    parts.freed.insert(reused);
-    return Entry{reused.bits(), access.hash};
+    parts.bodies.push_back({reused + table.key_at(), block.subspan(table.key_at())});
+    parts.heads.push_back({reused, block.first(sizeof(head))});
+    parts.freed.push_back(reused);
+    return reused;
   }
   const Result<GlobalAddress> made = node_.allocate(block.size(), Placement::any().uninitialized());
   if (!made.ok()) return made.status();
   allocated_.push_back(*made);
-  parts.bodies.push_back({*made, keep_bytes(parts, block)});
-  return Entry{made->bits(), access.hash};
+  parts.bodies.push_back({*made, block});
+  return made;
 }
 
-/// Puts new rows where there is room in the chain, and makes it longer where there is none.
-Status Transaction::add_rows(std::span<Access* const> accesses, std::vector<TableData::Link>& chain, Parts& parts) {
+/// Puts new rows where there is room in the chain, and makes it longer where there is none. The entry before its tag:
+/// who finds the tag finds the entry.
+Status Transaction::add_rows(std::span<Access* const> accesses, std::vector<Link>& chain, Parts& parts) {
   const std::size_t old_links = chain.size();
   std::size_t link = 0, index = 0;
-  const auto entry = [&]() -> Entry& { return chain[link].bucket.entries[index]; };
-  for (Access* const access : accesses) {
+  for (const Access* const access : accesses) {
     if (!access->is_there) continue;
-    while (link < chain.size() && !entry().is_empty() && !entry().is_erased()) {
+    while (link < chain.size() && chain[link].bucket.tags[index] != 0 &&
+           !chain[link].bucket.entries[index].is_erased()) {
       if (++index == kEntries) ++link, index = 0;
     }
     if (link == chain.size()) {
       const auto made = node_.allocate(sizeof(Bucket), Placement::any().uninitialized());
       if (!made.ok()) return made.status();
       allocated_.push_back(*made);
-      TableData::Link& last = chain.back();
+      Link& last = chain.back();
       last.bucket.next = made->bits();
-      if (link == old_links) parts.entries.push_back({last.address + kNextAt, keep(parts, last.bucket.next)});
+      if (link == old_links) parts.entries.push_back({last.address + kNextAt, keep(last.bucket.next)});
       chain.push_back({*made, {}});
     }
-    const Result<Entry> placed = place_row(*access, entry().address(), parts);
-    if (!placed.ok()) return placed.status();
-    entry() = *placed;
-    if (link < old_links) parts.entries.push_back({chain[link].address + entry_at(index), keep(parts, *placed)});
+    auto& [address, bucket] = chain[link];
+    const bool is_reused = bucket.tags[index] != 0;
+    const Result<GlobalAddress> row =
+        place_row(*access, is_reused ? bucket.entries[index].address() : GlobalAddress(), parts);
+    if (!row.ok()) return row.status();
+    bucket.entries[index] = Entry::make(*row, access->name.hash);
+    bucket.tags[index] = tag_of(access->name.hash);
+    if (link < old_links) {
+      parts.entries.push_back({address + entry_at(index), keep(bucket.entries[index])});
+      parts.entries.push_back({address + tag_at(index), keep(bucket.tags[index])});
+    }
   }
   for (std::size_t i = old_links; i < chain.size(); ++i) {
-    parts.bodies.push_back({chain[i].address, keep(parts, chain[i].bucket)});
+    parts.bodies.push_back({chain[i].address, keep(chain[i].bucket)});
   }
   return {};
 }
 
-Status Transaction::erase_row(const Access& access, std::span<const TableData::Link> chain, Parts& parts) {
+Status Transaction::erase_row(const Access& access, std::span<const Link> chain, Parts& parts) {
   for (const auto& [address, bucket] : chain) {
-    for (std::size_t i = 0; i < kEntries; ++i) {
-      if (bucket.entries[i].row != access.found.row.bits()) continue;
-      parts.heads.push_back({access.found.row, keep(parts, RowHead{0, id_.word, 0})});
-      parts.freed.insert(access.found.row);
-      parts.entries.push_back({address + entry_at(i), keep(parts, bucket.entries[i].row | Entry::kErased)});
+    for (std::size_t i = 0; i < bucket.count(); ++i) {
+      const Entry entry = bucket.entries[i];
+      if (entry.is_erased() || entry.address() != access.found.row) continue;
+      parts.heads.push_back({access.found.row, keep(RowHead{0, id_.word, 0})});
+      parts.freed.push_back(access.found.row);
+      parts.entries.push_back({address + entry_at(i), keep(entry.erased())});
       return {};
     }
   }
@@ -363,27 +434,28 @@ Status Transaction::erase_row(const Access& access, std::span<const TableData::L
 
 /// REQUIRES: the chain is locked.
 Status Transaction::change_chain(GlobalAddress first, std::span<Access* const> accesses, Parts& parts) {
-  Result<std::vector<TableData::Link>> read = accesses.front()->table->read_chain(first);
+  Result<std::vector<Link>> read = accesses.front()->table().read_chain(first);
   if (!read.ok()) return read.status();
-  std::vector<TableData::Link> chain = std::move(read).value();
+  std::vector<Link> chain = std::move(read).value();
   // New rows first: memory of those that this transaction erases is not used again by itself.
   if (const Status status = add_rows(accesses, chain, parts); !status.ok()) return status;
   for (const Access* const access : accesses) {
     if (access->is_there) continue;
     if (const Status status = erase_row(*access, chain, parts); !status.ok()) return status;
   }
-  parts.buckets.push_back({first, keep(parts, std::array<std::uint64_t, 2>{0, id_.word})});
-  parts.freed.insert(first);
+  parts.buckets.push_back({first, keep(std::array<std::uint64_t, 2>{0, id_.word})});
+  parts.freed.push_back(first);
   return {};
 }
 
 /// Rows before the entries that lead to them, and what frees a lock after all that it guards: threads of this node may
 /// see some of it before the rest. Locks of what did not change are freed afterwards: there may be many.
 Status Transaction::publish(Parts& parts) {
-  std::vector<WritePart> all = std::move(parts.bodies);
-  for (const std::vector<WritePart>* more : {&parts.heads, &parts.entries, &parts.buckets}) {
+  std::pmr::vector<WritePart> all = std::move(parts.bodies);
+  for (const std::pmr::vector<WritePart>* more : {&parts.heads, &parts.entries, &parts.buckets}) {
     all.insert(all.end(), more->begin(), more->end());
   }
+  has_published_ = true;
   const Status status = node_.write_together(all);
   const bool undone = status.code() == Errc::kInvalidArgument || status.code() == Errc::kCacheFull;
   if (!undone) {  // it is the table's now, or may be
@@ -394,7 +466,9 @@ Status Transaction::publish(Parts& parts) {
     for (const auto& [spares, memory] : parts.spared) spares->give(memory);
     emptied_ = std::move(parts.emptied);
   }
-  if (status.ok()) std::erase_if(locks_, [&](GlobalAddress object) { return parts.freed.contains(object); });
+  if (status.ok()) {
+    for (const GlobalAddress object : parts.freed) locks_.erase(object);
+  }
   if (status.code() == Errc::kInvalidArgument) {
     return {Errc::kInvalidArgument, "the transaction changes more than fits a block of the log"};
   }

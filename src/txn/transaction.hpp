@@ -1,10 +1,11 @@
 // One attempt to run a transaction.
 #pragma once
 
-#include <deque>
 #include <map>
-#include <set>
 #include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "txn/core.hpp"
@@ -24,10 +25,16 @@ namespace atoll::txn {
 /// Invariants:
 ///   1. A lock that it holds is in `locks_`, and holds its id.
 ///   2. Nothing but locks is changed before the commit; its one step frees the locks of what it changes.
-///   3. Nobody waits for a lock for longer than the patience: so there is no deadlock.
+///   3. Nobody waits for a lock for longer than the patience, or for one of an older transaction: so there is no
+///   deadlock.
 class Transaction {
  public:
-  Transaction(Database::Core& core, const Database& database, bool locks_all);
+  struct Attempt {
+    Id id;
+    bool locks_all = false;
+    std::chrono::steady_clock::time_point deadline;  // until which it may wait
+  };
+  Transaction(Database::Core& core, const Database& database, const Attempt& attempt);
   ~Transaction() { release(); }
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
@@ -53,51 +60,75 @@ class Transaction {
   /// Commits, if the function ended well; what it said otherwise. No use if `conflict()` then.
   [[nodiscard]] Status end(const Status& function);
   [[nodiscard]] Conflict conflict() const noexcept { return conflict_; }
+  /// Something has its name as a version, or may have.
+  [[nodiscard]] bool has_published() const noexcept { return has_published_; }
 
  private:
-  struct Access {  // to one key
+  /// A key of a table. What `key` shows lives as long as the attempt.
+  struct Name {
     const TableData* table = nullptr;
-    std::span<const std::byte> key;  // that of the map
+    std::string_view key;
     std::uint64_t hash = 0;
+    friend bool operator==(const Name& a, const Name& b) noexcept { return a.table == b.table && a.key == b.key; }
+    friend bool operator<(const Name& a, const Name& b) noexcept {
+      return a.table != b.table ? std::less<>()(a.table, b.table) : a.key < b.key;
+    }
+  };
+  struct NameHash {
+    std::size_t operator()(const Name& name) const noexcept { return name.hash; }
+  };
+  struct Access {  // to one key
+    Name name;
     Found found;
     bool was_there = false;
     bool is_there = false;
     bool is_changed = false;
-    std::vector<std::byte> row;  // as this transaction has it
+    std::span<std::byte> row;  // as this transaction has it
+
+    [[nodiscard]] const TableData& table() const noexcept { return *name.table; }
+    [[nodiscard]] std::span<const std::byte> key() const noexcept { return std::as_bytes(std::span(name.key)); }
   };
   struct Scanned {
     GlobalAddress bucket;
     std::uint64_t version = 0;
   };
   struct Parts {  // of the commit, in the order in which they become visible to threads of this node
-    std::vector<WritePart> bodies, heads, entries, buckets;
-    std::deque<std::vector<std::byte>> bytes;
-    std::set<GlobalAddress> freed;                          // objects whose lock is freed by one of the parts
+    explicit Parts(Workspace& workspace) : Parts(workspace.memory()) {}
+    explicit Parts(std::pmr::memory_resource* memory)
+        : bodies(memory), heads(memory), entries(memory), buckets(memory), freed(memory) {}
+
+    std::pmr::vector<WritePart> bodies, heads, entries, buckets;
+    std::pmr::vector<GlobalAddress> freed;                  // objects whose lock is freed by one of the parts
     std::map<GlobalAddress, TreeNode> inner;                // nodes above leaves that were divided, as they will be
     std::vector<std::pair<Spares*, GlobalAddress>> spared;  // memory that is not used when it is done
     Keys emptied;
   };
+  using Link = TableData::Link;
 
   [[nodiscard]] Result<Access*> touch(const TableData& table, std::span<const std::byte> key, bool to_update);
-  [[nodiscard]] Result<Found> find_free(const TableData& table, std::span<const std::byte> key, std::uint64_t hash);
+  /// Of a key that a leaf leads to. `leaf` is where it was found, and as which version.
+  [[nodiscard]] Result<Access*> touch_at(const TableData& table, std::string_view key, GlobalAddress row,
+                                         const Scanned& leaf);
+  [[nodiscard]] Access& remember(const Name& name, const Found& found);
+  [[nodiscard]] Result<Found> find_free(const Name& name);
   [[nodiscard]] Status lock(GlobalAddress object);
   [[nodiscard]] Status lock_row(Access& access);
   /// Of a lock that is in the way: ok when it was left behind and is cleared, or when it is worth looking again.
   [[nodiscard]] Status wait_for(GlobalAddress object, std::uint64_t holder, std::chrono::nanoseconds& waited);
+  [[nodiscard]] bool may_wait(Id holder, std::chrono::nanoseconds waited) const noexcept;
   [[nodiscard]] Status meet(Conflict what);
   [[nodiscard]] Result<bool> is_as_read(GlobalAddress object, std::uint64_t version);
   [[nodiscard]] Status validate();
   [[nodiscard]] Status scan_bucket(const TableData& table, GlobalAddress first, const Txn::Visit& visit, bool& go_on);
   [[nodiscard]] Status commit();
   [[nodiscard]] Status change_chain(GlobalAddress first, std::span<Access* const> accesses, Parts& parts);
-  [[nodiscard]] Status add_rows(std::span<Access* const> accesses, std::vector<TableData::Link>& chain, Parts& parts);
-  [[nodiscard]] Status erase_row(const Access& access, std::span<const TableData::Link> chain, Parts& parts);
-  [[nodiscard]] Result<Entry> place_row(Access& access, GlobalAddress reused, Parts& parts);
+  [[nodiscard]] Status add_rows(std::span<Access* const> accesses, std::vector<Link>& chain, Parts& parts);
+  [[nodiscard]] Status erase_row(const Access& access, std::span<const Link> chain, Parts& parts);
+  [[nodiscard]] Result<GlobalAddress> place_row(const Access& access, GlobalAddress reused, Parts& parts);
   void put_row(const Access& access, Parts& parts);
-  static std::span<const std::byte> keep_bytes(Parts& parts, std::span<const std::byte> bytes);
   template <Shareable T>
-  static std::span<const std::byte> keep(Parts& parts, const T& value) {
-    return keep_bytes(parts, std::as_bytes(std::span(&value, 1)));
+  [[nodiscard]] std::span<const std::byte> keep(const T& value) {
+    return workspace_.copy(std::as_bytes(std::span(&value, 1)));
   }
   // ordered.cpp
   struct LeafEntry {
@@ -122,13 +153,17 @@ class Transaction {
   Database::Core& core_;
   Node& node_;
   const Database& database_;
-  const bool locks_all_;
   const Id id_;
+  const bool locks_all_;
+  const std::chrono::steady_clock::time_point deadline_;
+  bool has_published_ = false;
   Conflict conflict_ = Conflict::kNone;
-  std::map<std::pair<const TableData*, std::string>, Access> accesses_;
-  std::vector<Scanned> scanned_;
-  std::set<GlobalAddress> locks_;
-  std::vector<GlobalAddress> allocated_;                  // by this attempt, and nobody knows of it
+  Workspace workspace_;
+  std::pmr::unordered_map<Name, Access, NameHash> accesses_;
+  std::pmr::map<Name, Access*> inserted_;  // those in ordered tables
+  std::pmr::vector<Scanned> scanned_;
+  std::pmr::unordered_set<GlobalAddress> locks_;
+  std::pmr::vector<GlobalAddress> allocated_;             // by this attempt, and nobody knows of it
   std::vector<std::pair<Spares*, GlobalAddress>> taken_;  // the same, of what was spare
   Keys emptied_;
 };

@@ -31,11 +31,13 @@ struct Case {
   int patience_us;
   bool in_place;
   bool ordered;
+  OnLock on_lock = OnLock::kNoWait;
+  std::uint32_t group_bytes = 0;
 };
 
 class Histories : public testing::TestWithParam<Case> {
  protected:
-  static constexpr NodeId kNodes = 3;
+  static constexpr NodeId kNodes = 4;
   static constexpr int kThreads = 2;
 
   std::int64_t now() const {
@@ -99,7 +101,12 @@ class Histories : public testing::TestWithParam<Case> {
 INSTANTIATE_TEST_SUITE_P(Ways, Histories,
                          testing::Values(Case{"NoWait", 8, 0, false, false}, Case{"Patient", 8, 50, false, false},
                                          Case{"Locking", 0, 20, false, false}, Case{"InPlace", 8, 0, true, false},
-                                         Case{"Ordered", 8, 0, false, true}, Case{"OrderedLocking", 0, 20, true, true}),
+                                         Case{"Ordered", 8, 0, false, true}, Case{"OrderedLocking", 0, 20, true, true},
+                                         Case{"WaitDie", 8, 0, false, false, OnLock::kWaitDie},
+                                         Case{"WaitDieLocking", 0, 0, true, false, OnLock::kWaitDie},
+                                         Case{"WaitDieOrdered", 0, 0, false, true, OnLock::kWaitDie},
+                                         Case{"Groups", 8, 0, false, false, OnLock::kNoWait, sizeof(Key)},
+                                         Case{"GroupsLocking", 0, 0, true, false, OnLock::kWaitDie, sizeof(Key)}),
                          [](const auto& test) { return test.param.name; });
 
 TEST_P(Histories, AreSerializable) {
@@ -111,11 +118,15 @@ TEST_P(Histories, AreSerializable) {
   DatabaseOptions how;
   how.optimistic_attempts = GetParam().optimistic_attempts;
   how.lock_patience = std::chrono::microseconds(GetParam().patience_us);
+  how.on_lock = GetParam().on_lock;
+  TableOptions table{.rows = 30, .ordered = GetParam().ordered};
+  table.group_bytes = GetParam().group_bytes;
+  table.groups = 5;  // some share a block
   std::array<std::unique_ptr<Database>, kNodes> databases;
   std::array<std::optional<Rows>, kNodes> rows;
   cluster.in_parallel([&](NodeId id) {
     databases[id] = std::make_unique<Database>(cluster[id], how);
-    rows[id] = databases[id]->table<Key, std::uint64_t>("rows", {}, {.rows = 30, .ordered = GetParam().ordered});
+    rows[id] = databases[id]->table<Key, std::uint64_t>("rows", {}, table);
   });
   // The values from the start are those of a first transaction.
   std::thread([&] {
