@@ -38,10 +38,9 @@ class AtollDb {
     Status erase(const Table<Key, Row>& table, const Key& key) {
       return t_.erase(table, key);
     }
-    /// Does nothing: what is not here comes when it is read.
     template <typename Key, typename Row>
-    Status prefetch(const Table<Key, Row>&, std::span<const Key>, bool) {
-      return {};
+    Status prefetch(const Table<Key, Row>& table, std::span<const Key> keys, bool to_update) {
+      return t_.prefetch(table, keys, to_update);
     }
     template <typename Key, typename Row, typename Visit>
     Status scan(const Table<Key, Row>& table, const Key& first, const Key& last, Visit&& visit,
@@ -62,6 +61,7 @@ class AtollDb {
     if (spec.warehouses > 0 && !spec.ordered) {  // a warehouse's rows have their index where it is loaded
       options.group_bytes = sizeof(Number);
       options.groups = spec.warehouses;
+      options.neighbour_bytes = spec.together_bytes;
     }
     return database_.table<Key, Row>(name, {}, options);
   }

@@ -19,6 +19,7 @@ struct TableSpec {
   bool ordered = false;                    // ranges are scanned: asked only of an OrderedDb
   std::function<NodeId(const Key&)> home;  // where a row should live; never empty
   std::uint32_t warehouses = 0;            // that keys begin with; 0: with something else
+  std::uint32_t together_bytes = 0;        // rows whose keys begin with the same so many come together; 0: alone
 };
 
 /// What became of transactions, on this node. A transaction that is run again counts each attempt that failed.

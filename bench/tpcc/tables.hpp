@@ -38,7 +38,7 @@ template <Db D>
   const std::uint64_t customers = districts * scale.customers;
   const std::uint64_t orders = customers + new_orders;
   const auto open = [&]<typename Key, typename Row>(const char* name, std::uint64_t rows, bool ordered) {
-    TableSpec<Key> spec{rows, ordered, {}, 0};
+    TableSpec<Key> spec{rows, ordered, {}, 0, 0};
     if constexpr (std::is_same_v<Key, ItemKey>) {
       spec.home = [scale, homes](const ItemKey& key) {
         return NodeId(std::uint64_t{key.item - 1} * homes.nodes / scale.items % homes.nodes);
@@ -46,6 +46,7 @@ template <Db D>
     } else {
       spec.home = [homes](const Key& key) { return homes.of(key.warehouse); };
       spec.warehouses = homes.warehouses;
+      if constexpr (std::is_same_v<Key, OrderLineKey>) spec.together_bytes = sizeof(OrderKey);
     }
     return db.template table<Key, Row>(name, spec);
   };

@@ -197,8 +197,12 @@ class Node {
   /// Brings lines into this node's cache that will be read often, without waiting for them: up to half of the cache,
   /// and not what others are writing. A hint that is never needed: reads bring a line by themselves when it proves
   /// useful. kWrite: lines that will be written or locked to write, whoever has them now; they are under way as writes
-  /// are, and the thread's next fence or lock waits for all of them together.
-  Status prefetch(GlobalAddress address, std::uint64_t bytes, LockMode mode = LockMode::kRead) noexcept;
+  /// are, and the thread's next fence or lock waits for all of them together. Up to 4 KiB that are here already come
+  /// nearer to the processor.
+  Status prefetch(GlobalAddress address, std::uint64_t bytes, LockMode mode = LockMode::kRead) noexcept {
+    return detail::bring_near(address.bits(), bytes, mode == LockMode::kWrite) ? Status()
+                                                                               : prefetch_slow(address, bytes, mode);
+  }
   template <typename T>
   Status prefetch(global_ptr<T> p, std::uint64_t count = 1, LockMode mode = LockMode::kRead) noexcept {
     return prefetch(p.address(), count * sizeof(T), mode);
@@ -292,6 +296,7 @@ class Node {
  private:
   // The slow side of the inlined accesses; see src/runtime/access.cpp.
   Status read_slow(GlobalAddress address, void* into, std::size_t bytes) noexcept;
+  Status prefetch_slow(GlobalAddress address, std::uint64_t bytes, LockMode mode) noexcept;
   Status write_slow(GlobalAddress address, const void* from, std::size_t bytes, Consistency consistency) noexcept;
   enum class Rmw : std::uint8_t { kAdd, kExchange, kCompareExchange };
   Result<std::uint64_t> rmw(GlobalAddress address, std::size_t bytes, Rmw what, std::uint64_t operand,

@@ -82,7 +82,7 @@ Status Node::read(GlobalAddress address, std::span<std::byte> into) noexcept {
 Status Node::write(GlobalAddress address, std::span<const std::byte> from, Consistency consistency) noexcept {
   return runtime_->write(address, from.data(), from.size(), consistency);
 }
-Status Node::prefetch(GlobalAddress address, std::uint64_t bytes, LockMode mode) noexcept {
+Status Node::prefetch_slow(GlobalAddress address, std::uint64_t bytes, LockMode mode) noexcept {
   return runtime_->prefetch(address, bytes, mode);
 }
 

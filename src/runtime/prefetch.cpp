@@ -18,7 +18,7 @@ Status Runtime::prefetch(GlobalAddress address, std::uint64_t bytes, LockMode mo
   const std::uint64_t first = address.bits() & ~(line - 1);
   const std::uint64_t end = address.bits() + bytes;
   if (mode == LockMode::kWrite) {
-    prefetch_to_write(first, end, line);
+    if (!are_writable(first, end, line)) prefetch_to_write(first, end, line);
   } else if (address.node() != self_ && !are_here(first, end, line)) {
     prefetch_to_read(first, end, line);
   }
@@ -29,6 +29,14 @@ Status Runtime::prefetch(GlobalAddress address, std::uint64_t bytes, LockMode mo
 bool Runtime::are_here(std::uint64_t at, std::uint64_t end, std::uint64_t line) const noexcept {
   for (; at < end; at += line) {
     if (!detail::find_line(lines_->table(), at)->here.load(std::memory_order_relaxed)) return false;
+  }
+  return true;
+}
+
+bool Runtime::are_writable(std::uint64_t at, std::uint64_t end, std::uint64_t line) const noexcept {
+  for (; at < end; at += line) {
+    const std::uint8_t access = detail::find_line(lines_->table(), at)->access.load(std::memory_order_relaxed);
+    if ((access & detail::kWritable) == 0) return false;
   }
   return true;
 }

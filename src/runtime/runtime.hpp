@@ -355,6 +355,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
                       Consistency consistency, std::uint8_t operation = 0);
   bool fetch_ahead(GlobalAddress line) ATOLL_REQUIRES(mutex_);
   [[nodiscard]] bool are_here(std::uint64_t at, std::uint64_t end, std::uint64_t line) const noexcept;
+  [[nodiscard]] bool are_writable(std::uint64_t at, std::uint64_t end, std::uint64_t line) const noexcept;
   void prefetch_to_read(std::uint64_t at, std::uint64_t end, std::uint64_t line);
   void prefetch_to_write(std::uint64_t at, std::uint64_t end, std::uint64_t line);
   void read_ahead(ThreadState& thread, GlobalAddress at, GlobalAddress end) ATOLL_REQUIRES(mutex_);

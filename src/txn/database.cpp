@@ -61,8 +61,9 @@ Id Owners::next() noexcept {
 }
 
 void Owners::note(Id other) noexcept {
+  constexpr std::int32_t kFurthest = 1 << 30;  // what is further may as well be behind: a process that began anew
   std::uint32_t last = last_number.load(std::memory_order_relaxed);
-  while (std::int32_t(other.number() - last) > 0 &&
+  while (std::int32_t(other.number() - last) > 0 && std::int32_t(other.number() - last) < kFurthest &&
          !last_number.compare_exchange_weak(last, other.number(), std::memory_order_relaxed)) {
   }
 }
@@ -151,7 +152,7 @@ Status Database::Core::transact(const Database& database, const std::function<St
     Txn handle(transaction);
     const Status status = transaction.end(function(handle));
     for (const auto& [table, key] : transaction.emptied()) {
-      Transaction janitor(*this, database, {owners_.next(), false, deadline});
+      Transaction janitor(*this, database, {owners_.next(), false, std::chrono::steady_clock::now()});
       static_cast<void>(janitor.prune(*table, key));  // it may be in somebody's way: then the leaf stays, empty
     }
     if (transaction.conflict() == Conflict::kNone) return status;
@@ -218,6 +219,12 @@ Status Txn::insert(const AnyTable& table, std::span<const std::byte> key, std::s
 Status Txn::erase(const AnyTable& table, std::span<const std::byte> key) {
   if (const Status status = check(table, key.size()); !status.ok()) return status;
   return transaction_.erase(*table.data_, key);
+}
+
+Status Txn::prefetch(const AnyTable& table, std::span<const std::byte> keys, bool to_update) {
+  const std::size_t key_bytes = table.schema().key_bytes;
+  if (const Status status = check(table, keys.size() % key_bytes == 0 ? key_bytes : 0); !status.ok()) return status;
+  return transaction_.prefetch(*table.data_, keys, to_update);
 }
 
 Status Txn::scan(const AnyTable& table, std::span<const std::byte> first, std::span<const std::byte> last,

@@ -133,8 +133,10 @@ struct Root {
   std::uint32_t key_bytes = 0;
   std::uint32_t row_bytes = 0;
   std::uint32_t fields = 0;
-  std::uint32_t is_ordered = 0;   // 1: there is one block, which is the root of a tree (tree.hpp)
-  std::uint32_t group_bytes = 0;  // how a key begins says which block it is in; 0: its hash does
+  std::uint32_t is_ordered = 0;       // 1: there is one block, which is the root of a tree (tree.hpp)
+  std::uint32_t group_bytes = 0;      // how a key begins says which block it is in; 0: its hash does
+  std::uint32_t neighbour_bytes = 0;  // the same of the bucket
+  std::uint32_t zero = 0;
   std::array<StoredField, kMaxFields> field{};
 };
 

@@ -105,8 +105,8 @@ Result<GlobalAddress> Transaction::take_spare(Spares& spares) {
 void Transaction::put_node(GlobalAddress at, TreeNode& node, std::uint32_t level, Parts& parts) {
   node.set_head({0, id_.word, node.count(), level, 0});
   parts.entries.push_back({at + std::int64_t(sizeof(TreeHead)), workspace_.copy(node.entries())});
-  parts.buckets.push_back({at, keep(node.head())});
-  parts.freed.push_back(at);
+  parts.versions.push_back({at + kVersionAt, keep(node.head()).subspan(kVersionAt)});
+  unlock(at, parts);
 }
 
 Result<GlobalAddress> Transaction::make_node(const TableData& table, TreeNode& node, std::uint32_t level,
@@ -146,8 +146,8 @@ Status Transaction::change_leaf(GlobalAddress leaf, std::span<Access* const> acc
     } else {
       // The leaf may have been divided since the row was found: then it is the wrong one.
       if (!found || at->row != access->found.row) return meet(Conflict::kChanged);
-      parts.heads.push_back({at->row, keep(RowHead{0, id_.word, 0})});
-      parts.freed.push_back(at->row);
+      parts.heads.push_back({at->row + kVersionAt, keep(RowHead{0, id_.word, 0}).subspan(kVersionAt)});
+      unlock(at->row, parts);
       parts.spared.emplace_back(&table.spare_rows(), at->row);
       entries.erase(at);
     }

@@ -1,6 +1,7 @@
 #include "txn/table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <random>
@@ -52,6 +53,11 @@ void TableData::check(const Schema& schema, const TableOptions& options) {
   if (const char* const why = what_is_wrong(schema)) throw Error(why);
   if (options.group_bytes > schema.key_bytes) throw Error("a group is named by bytes that a key has");
   if (options.group_bytes > 0 && options.ordered) throw Error("a table with groups has a hash index");
+  if (options.neighbour_bytes > schema.key_bytes) throw Error("neighbours are named by bytes that a key has");
+  if (options.neighbour_bytes > 0 && options.ordered) throw Error("a table with neighbours has a hash index");
+  if (options.neighbour_bytes > 0 && options.neighbour_bytes < options.group_bytes) {
+    throw Error("neighbours are of one group: they are named by as many bytes at least");
+  }
   if (options.groups == 0 || options.groups > kMaxGroups) throw Error("a table has 1 to 1048576 groups");
 }
 
@@ -72,6 +78,7 @@ std::unique_ptr<TableData> TableData::create(Node& node, std::string name, const
     stored.kind = std::uint32_t(field.kind);
   }
   root.group_bytes = options.group_bytes;
+  root.neighbour_bytes = options.neighbour_bytes;
   std::vector<Slot> slots;
   if (options.ordered) {
     table->make_tree(slots);
@@ -146,17 +153,26 @@ std::uint64_t TableData::hash(std::span<const std::byte> key) const noexcept {
 
 // ---- blocks ----
 
-/// Groups with small numbers follow each other: as long as there are no more of them than were expected, none share a
-/// block.
+/// Groups with small numbers follow each other, whichever end of the number comes first: as long as there are no more
+/// of them than were expected, and their numbers fit half of their bytes, none share a block.
 std::uint32_t TableData::block_of(std::span<const std::byte> key, std::uint64_t hash) const noexcept {
-  if (!has_groups()) return std::uint32_t((hash >> 32) % root_.blocks);
+  if (!has_groups()) return std::uint32_t((place(key, hash) >> 32) % root_.blocks);
   std::uint64_t group = 0;
   if (root_.group_bytes <= sizeof(group)) {
-    for (const std::byte byte : key.first(root_.group_bytes)) group = group << 8 | std::uint64_t(byte);
+    std::uint64_t other = 0;
+    for (std::uint32_t i = 0; i < root_.group_bytes; ++i) {
+      group = group << 8 | std::uint64_t(key[i]);
+      other |= std::uint64_t(key[i]) << (8 * i);
+    }
+    group = std::min(group, other);
   } else {
     group = XXH3_64bits_withSeed(key.data(), root_.group_bytes, root_.seed);
   }
   return std::uint32_t(group % root_.blocks);
+}
+
+std::uint64_t TableData::place(std::span<const std::byte> key, std::uint64_t hash) const noexcept {
+  return root_.neighbour_bytes == 0 ? hash : this->hash(key.first(root_.neighbour_bytes));
 }
 
 Result<GlobalAddress> TableData::block(std::uint32_t number) const noexcept {
@@ -168,8 +184,12 @@ Result<GlobalAddress> TableData::block(std::uint32_t number) const noexcept {
   return GlobalAddress(*found);
 }
 
-/// Zeros are empty buckets. A process that dies in between leaves a block that nobody uses.
+/// Zeros are empty buckets. A process that dies in between leaves a block that nobody uses. One thread of a node at a
+/// time: a block may be large, and all but one would be in vain.
 Status TableData::make_block(std::uint32_t number) const {
+  const std::lock_guard lock(making_);
+  const Result<GlobalAddress> there = block(number);
+  if (!there.ok() || *there) return there.status();
   const Result<GlobalAddress> made = node_.allocate(root_.buckets * sizeof(Bucket));
   if (!made.ok()) return made.status();
   const auto found = node_.compare_exchange(global_ptr<std::uint64_t>(slot(number) + kVersionAt), 0, made->bits());
@@ -210,7 +230,7 @@ Result<TableData::Seen> TableData::look_at_row(std::span<const std::byte> key, G
   if (found.head.is_there == 0) return Seen::kChanging;  // it was erased: the index is about to say so
   if (std::memcmp(block.data() + key_at(), key.data(), key.size()) != 0) return Seen::kAnother;
   found.row = row;
-  found.bytes = block.subspan(row_at(), root_.row_bytes);
+  found.block = block;
   return Seen::kThere;
 }
 
@@ -251,7 +271,7 @@ Result<TableData::Seen> TableData::look(std::span<const std::byte> key, std::uin
     found.bucket = slot(number);
     return Seen::kAbsent;
   }
-  found.bucket = bucket(*in, hash & (root_.buckets - 1));
+  found.bucket = bucket(*in, bucket_of(key, hash));
   const auto before = node_.read<std::uint64_t>(found.bucket + kVersionAt);
   if (!before.ok()) return before.status();
   found.bucket_version = *before;
@@ -291,6 +311,54 @@ Result<Found> TableData::find(std::span<const std::byte> key, std::uint64_t hash
     if (*seen != Seen::kChanging) return found;
   }
   return Status(Errc::kRefused, "the index is changed again and again where the key is");
+}
+
+/// In three rounds, so that what is fetched for one key is under way together with the others': buckets, entries, rows.
+Status TableData::prefetch(std::span<const std::byte> keys, bool to_update) const {
+  if (tree_) return {};
+  const std::size_t key_bytes = root_.key_bytes;
+  std::array<Sought, kSoughtAtOnce> sought;
+  while (!keys.empty()) {
+    std::size_t count = 0;
+    for (; count < kSoughtAtOnce && !keys.empty(); ++count, keys = keys.subspan(key_bytes)) {
+      const auto key = keys.first(key_bytes);
+      Sought& one = sought[count] = {hash(key), {}};
+      const std::uint32_t number = block_of(key, one.hash);
+      const Result<GlobalAddress> in = block(number);
+      if (!in.ok()) return in.status();
+      if (!*in) continue;
+      one.at = bucket(*in, bucket_of(key, one.hash));
+      if (const Status status = node_.prefetch(one.at, sizeof(BucketHead)); !status.ok()) return status;
+    }
+    const std::span<Sought> all(sought.data(), count);
+    for (Sought& one : all) {
+      if (const Status status = prefetch_entry(one); !status.ok()) return status;
+    }
+    for (const Sought& one : all) {
+      if (const Status status = prefetch_row(one, to_update); !status.ok()) return status;
+    }
+  }
+  return {};
+}
+
+/// From the bucket to the first entry that may be the key's; null: there is none.
+Status TableData::prefetch_entry(Sought& sought) const {
+  if (!sought.at) return {};
+  BucketHead head;
+  if (const Status status = node_.read_words(sought.at, bytes_of(head)); !status.ok()) return status;
+  const auto tag = std::find(head.tags.begin(), head.tags.begin() + kEntries, tag_of(sought.hash));
+  const auto index = std::size_t(tag - head.tags.begin());
+  sought.at = index < kEntries ? sought.at + entry_at(index) : GlobalAddress();
+  return sought.at ? node_.prefetch(sought.at, sizeof(Entry)) : Status();
+}
+
+Status TableData::prefetch_row(const Sought& sought, bool to_update) const {
+  if (!sought.at) return {};
+  const auto word = node_.read<std::uint64_t>(sought.at);
+  if (!word.ok()) return word.status();
+  const Entry entry{*word};
+  if (!entry.fits(sought.hash)) return {};
+  return node_.prefetch(entry.address(), block_bytes(), to_update ? LockMode::kWrite : LockMode::kRead);
 }
 
 Result<Found> TableData::find_at(GlobalAddress row, std::span<const std::byte> key, Workspace& workspace) const {

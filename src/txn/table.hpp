@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ struct Found {
   std::uint64_t bucket_version = 0;  // of which all that was read of the chain or leaf is
   GlobalAddress row;                 // null: the key is not there
   RowHead head;
-  std::span<std::byte> bytes;  // of the row alone, in the workspace
+  std::span<std::byte> block;  // head, key and row, in the workspace
 };
 
 /// Thread-safety: any thread; what changes is remembered once (the blocks that are there).
@@ -50,6 +51,10 @@ class TableData {
   }
   /// Which block a key is in.
   [[nodiscard]] std::uint32_t block_of(std::span<const std::byte> key, std::uint64_t hash) const noexcept;
+  /// Which bucket of its block.
+  [[nodiscard]] std::uint64_t bucket_of(std::span<const std::byte> key, std::uint64_t hash) const noexcept {
+    return place(key, hash) & (root_.buckets - 1);
+  }
   /// Null: it is not made yet.
   [[nodiscard]] Result<GlobalAddress> block(std::uint32_t number) const noexcept;
   /// Makes it, on this node, if nobody else does.
@@ -65,11 +70,16 @@ class TableData {
 
   [[nodiscard]] std::uint32_t key_at() const noexcept { return sizeof(RowHead); }
   [[nodiscard]] std::uint32_t row_at() const noexcept { return key_at() + std::uint32_t(padded(root_.key_bytes)); }
+  [[nodiscard]] std::span<std::byte> row_of(std::span<std::byte> block) const noexcept {
+    return block.subspan(row_at(), root_.row_bytes);
+  }
   /// Of head, key and row.
   [[nodiscard]] std::uint32_t block_bytes() const noexcept { return row_at() + std::uint32_t(padded(root_.row_bytes)); }
 
   /// kRefused: others changed it again and again.
   [[nodiscard]] Result<Found> find(std::span<const std::byte> key, std::uint64_t hash, Workspace& workspace) const;
+  /// A hint, see Txn::prefetch.
+  [[nodiscard]] Status prefetch(std::span<const std::byte> keys, bool to_update) const;
   /// What the row at this address has, if it is the key's; else no row. REQUIRES: it is, or was, one of this table.
   [[nodiscard]] Result<Found> find_at(GlobalAddress row, std::span<const std::byte> key, Workspace& workspace) const;
   /// Head, key and row as they are at one moment. False: they are being changed. REQUIRES: it is a row of this table,
@@ -97,12 +107,23 @@ class TableData {
                                             std::span<const std::byte> key, std::uint64_t hash, Found& found,
                                             Workspace& workspace) const;
 
+  /// The hash that neighbours have in common.
+  [[nodiscard]] std::uint64_t place(std::span<const std::byte> key, std::uint64_t hash) const noexcept;
+  struct Sought {  // by prefetch: a bucket, then an entry; null: there is nothing to be fetched
+    std::uint64_t hash = 0;
+    GlobalAddress at;
+  };
+  static constexpr std::size_t kSoughtAtOnce = 32;
+  [[nodiscard]] Status prefetch_entry(Sought& sought) const;
+  [[nodiscard]] Status prefetch_row(const Sought& sought, bool to_update) const;
+
   Node& node_;
   std::string name_;
   Schema schema_;
   GlobalAddress root_address_;
   Root root_;
   std::unique_ptr<std::atomic<std::uint64_t>[]> blocks_;  // addresses, as far as they are known; 0: not yet
+  mutable std::mutex making_;                             // of blocks
   std::optional<Tree> tree_;
   mutable Spares spare_rows_, spare_nodes_;  // of a tree
 };

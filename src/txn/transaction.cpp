@@ -8,7 +8,6 @@ namespace atoll::txn {
 
 namespace {
 
-constexpr Status kConflict(Errc::kRefused, "another transaction is in the way: this one has to begin again");
 constexpr Status kDamaged(Errc::kStorage, "the table does not have a row where it should be");
 constexpr std::chrono::nanoseconds kFirstLook{2'000}, kLongestLook{64'000};  // between looks at a lock
 
@@ -112,7 +111,13 @@ Result<Found> Transaction::find_free(const Name& name) {
     if (!found.ok()) return found;
     const std::uint64_t holder = found->row ? found->head.lock : 0;
     if (holder == 0 || holder == id_.word) return found;
-    if (const Status status = wait_for(found->row, holder, waited); !status.ok()) return status;
+    // As long as the same has it only the lock is looked at: what is read of a row stays in the workspace.
+    for (std::uint64_t now = holder; now == holder;) {
+      if (const Status status = wait_for(found->row, holder, waited); !status.ok()) return status;
+      const auto lock = node_.read<std::uint64_t>(found->row);
+      if (!lock.ok()) return lock.status();
+      now = *lock;
+    }
   }
 }
 
@@ -123,7 +128,7 @@ Transaction::Access& Transaction::remember(const Name& name, const Found& found)
   access.name = own;
   access.found = found;
   access.was_there = access.is_there = bool(found.row);
-  access.row = found.bytes;
+  if (access.was_there) access.row = name.table->row_of(found.block);
   return access;
 }
 
@@ -200,7 +205,11 @@ Status Transaction::insert(const TableData& table, std::span<const std::byte> ke
     return made.ok() ? meet(Conflict::kChanged) : made;
   }
   if (const Status status = lock(access.found.bucket); !status.ok()) return status;
-  access.row = workspace_.copy(row);
+  if (access.was_there) {  // and this transaction erased it: it goes where it was
+    std::memcpy(access.row.data(), row.data(), row.size());
+  } else {
+    access.row = workspace_.copy(row);
+  }
   access.is_there = access.is_changed = true;
   if (table.tree() != nullptr && !access.was_there) inserted_.emplace(access.name, &access);
   return {};
@@ -310,7 +319,7 @@ Status Transaction::end(const Status& function) {
   Status status = function;
   if (conflict_ == Conflict::kNone && function.ok()) {
     status = commit();
-  } else if (conflict_ == Conflict::kNone && accesses_.size() + scanned_.size() > 1) {
+  } else if (conflict_ == Conflict::kNone && !is_of_one_moment()) {
     static_cast<void>(validate());
   }
   release();
@@ -342,18 +351,25 @@ Status Transaction::commit() {
     first = end;
   }
   for (auto& [address, node] : parts.inner) put_node(address, node, node.head().level, parts);
-  const bool changes = !parts.heads.empty() || !moved.empty();
-  if (changes || accesses_.size() + scanned_.size() > 1) {  // one read is of one moment by itself
+  const bool changes = !parts.unlocks.empty();
+  if (changes || !is_of_one_moment()) {
     if (const Status status = validate(); !status.ok()) return status;
   }
   return changes ? publish(parts) : Status();
 }
 
+void Transaction::unlock(GlobalAddress object, Parts& parts) {
+  static constexpr std::array<std::byte, sizeof(std::uint64_t)> kFree{};
+  parts.unlocks.push_back({object, kFree});
+}
+
+/// The version and all behind it, in one piece. Who reads a part of it sees the lock before it or after it.
 void Transaction::put_row(const Access& access, Parts& parts) {
-  const GlobalAddress row = access.found.row;
-  parts.bodies.push_back({row + access.table().row_at(), access.row});
-  parts.heads.push_back({row, keep(RowHead{0, id_.word, 1})});
-  parts.freed.push_back(row);
+  const std::span<std::byte> block = access.found.block;
+  const RowHead head{0, id_.word, 1};
+  std::memcpy(block.data(), &head, sizeof(head));
+  parts.bodies.push_back({access.found.row + kVersionAt, block.subspan(kVersionAt)});
+  unlock(access.found.row, parts);
 }
 
 /// A new row, in memory that an erased one has left (null: there is none), or memory of its own.
@@ -368,9 +384,8 @@ Result<GlobalAddress> Transaction::place_row(const Access& access, GlobalAddress
   if (reused) {
     // Somebody may have it locked who has not seen yet that it was erased.
     if (const Status status = lock(reused); !status.ok()) return status;
-    parts.bodies.push_back({reused + table.key_at(), block.subspan(table.key_at())});
-    parts.heads.push_back({reused, block.first(sizeof(head))});
-    parts.freed.push_back(reused);
+    parts.bodies.push_back({reused + kVersionAt, block.subspan(kVersionAt)});
+    unlock(reused, parts);
     return reused;
   }
   const Result<GlobalAddress> made = node_.allocate(block.size(), Placement::any().uninitialized());
@@ -423,8 +438,8 @@ Status Transaction::erase_row(const Access& access, std::span<const Link> chain,
     for (std::size_t i = 0; i < bucket.count(); ++i) {
       const Entry entry = bucket.entries[i];
       if (entry.is_erased() || entry.address() != access.found.row) continue;
-      parts.heads.push_back({access.found.row, keep(RowHead{0, id_.word, 0})});
-      parts.freed.push_back(access.found.row);
+      parts.heads.push_back({access.found.row + kVersionAt, keep(RowHead{0, id_.word, 0}).subspan(kVersionAt)});
+      unlock(access.found.row, parts);
       parts.entries.push_back({address + entry_at(i), keep(entry.erased())});
       return {};
     }
@@ -443,16 +458,17 @@ Status Transaction::change_chain(GlobalAddress first, std::span<Access* const> a
     if (access->is_there) continue;
     if (const Status status = erase_row(*access, chain, parts); !status.ok()) return status;
   }
-  parts.buckets.push_back({first, keep(std::array<std::uint64_t, 2>{0, id_.word})});
-  parts.freed.push_back(first);
+  parts.versions.push_back({first + kVersionAt, keep(id_.word)});
+  unlock(first, parts);
   return {};
 }
 
-/// Rows before the entries that lead to them, and what frees a lock after all that it guards: threads of this node may
-/// see some of it before the rest. Locks of what did not change are freed afterwards: there may be many.
+/// Rows before the entries that lead to them, and locks after all that they guard: threads of this node may see some of
+/// it before the rest. Each lock is a part of its own, for who sees it free must see the new version: parts are stored
+/// in their order, but the bytes of one in any. Locks of what did not change are freed afterwards: there may be many.
 Status Transaction::publish(Parts& parts) {
   std::pmr::vector<WritePart> all = std::move(parts.bodies);
-  for (const std::pmr::vector<WritePart>* more : {&parts.heads, &parts.entries, &parts.buckets}) {
+  for (const std::pmr::vector<WritePart>* more : {&parts.heads, &parts.entries, &parts.versions, &parts.unlocks}) {
     all.insert(all.end(), more->begin(), more->end());
   }
   has_published_ = true;
@@ -467,7 +483,7 @@ Status Transaction::publish(Parts& parts) {
     emptied_ = std::move(parts.emptied);
   }
   if (status.ok()) {
-    for (const GlobalAddress object : parts.freed) locks_.erase(object);
+    for (const WritePart& unlocked : parts.unlocks) locks_.erase(unlocked.address);
   }
   if (status.code() == Errc::kInvalidArgument) {
     return {Errc::kInvalidArgument, "the transaction changes more than fits a block of the log"};

@@ -12,6 +12,8 @@
 
 namespace atoll::txn {
 
+inline constexpr Status kConflict(Errc::kRefused, "another transaction is in the way: this one has to begin again");
+
 /// Rows are read as they are and looked at again before the commit, rows that change are locked when they are first
 /// changed; or, in an attempt that locks all, when they are first read. That a key is absent is known by the version of
 /// its bucket, which every insert and erase locks and changes.
@@ -46,6 +48,9 @@ class Transaction {
   [[nodiscard]] Status update(const TableData& table, std::span<const std::byte> key, std::span<const std::byte> row);
   [[nodiscard]] Status insert(const TableData& table, std::span<const std::byte> key, std::span<const std::byte> row);
   [[nodiscard]] Status erase(const TableData& table, std::span<const std::byte> key);
+  [[nodiscard]] Status prefetch(const TableData& table, std::span<const std::byte> keys, bool to_update) const {
+    return conflict_ != Conflict::kNone ? kConflict : table.prefetch(keys, to_update);
+  }
   [[nodiscard]] Status scan(const TableData& table, const Txn::Visit& visit);
 
   [[nodiscard]] Status scan_range(const TableData& table, std::span<const std::byte> first,
@@ -60,6 +65,10 @@ class Transaction {
   /// Commits, if the function ended well; what it said otherwise. No use if `conflict()` then.
   [[nodiscard]] Status end(const Status& function);
   [[nodiscard]] Conflict conflict() const noexcept { return conflict_; }
+  /// What it knows was there at one moment, without looking again: nothing, or one row.
+  [[nodiscard]] bool is_of_one_moment() const noexcept {
+    return scanned_.empty() && (accesses_.empty() || (accesses_.size() == 1 && accesses_.begin()->second.was_there));
+  }
   /// Something has its name as a version, or may have.
   [[nodiscard]] bool has_published() const noexcept { return has_published_; }
 
@@ -95,10 +104,10 @@ class Transaction {
   struct Parts {  // of the commit, in the order in which they become visible to threads of this node
     explicit Parts(Workspace& workspace) : Parts(workspace.memory()) {}
     explicit Parts(std::pmr::memory_resource* memory)
-        : bodies(memory), heads(memory), entries(memory), buckets(memory), freed(memory) {}
+        : bodies(memory), heads(memory), entries(memory), versions(memory), unlocks(memory) {}
 
-    std::pmr::vector<WritePart> bodies, heads, entries, buckets;
-    std::pmr::vector<GlobalAddress> freed;                  // objects whose lock is freed by one of the parts
+    std::pmr::vector<WritePart> bodies, heads, entries, versions;
+    std::pmr::vector<WritePart> unlocks;                    // of all objects that change, behind all of the above
     std::map<GlobalAddress, TreeNode> inner;                // nodes above leaves that were divided, as they will be
     std::vector<std::pair<Spares*, GlobalAddress>> spared;  // memory that is not used when it is done
     Keys emptied;
@@ -126,6 +135,7 @@ class Transaction {
   [[nodiscard]] Status erase_row(const Access& access, std::span<const Link> chain, Parts& parts);
   [[nodiscard]] Result<GlobalAddress> place_row(const Access& access, GlobalAddress reused, Parts& parts);
   void put_row(const Access& access, Parts& parts);
+  static void unlock(GlobalAddress object, Parts& parts);
   template <Shareable T>
   [[nodiscard]] std::span<const std::byte> keep(const T& value) {
     return workspace_.copy(std::as_bytes(std::span(&value, 1)));

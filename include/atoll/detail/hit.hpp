@@ -156,6 +156,24 @@ inline bool read_words_hit(std::uint64_t address, std::byte* into, std::size_t b
   return true;
 }
 
+/// Brings up to `kMostNear` bytes nearer to the processor, to read or to write them. False: not all of them are hits,
+/// or there are more.
+inline constexpr std::uint64_t kMostNear = 4096;
+inline bool bring_near(std::uint64_t address, std::uint64_t bytes, bool to_write) noexcept {
+  const ThreadSlot& slot = t_slot;
+  const std::uint64_t limit = to_write ? slot.write_limit : slot.read_limit;
+  if (bytes == 0 || bytes > kMostNear || word_index<1>(limit, address + bytes - 1) == kNoWord) return false;
+  constexpr std::uint64_t kNearBytes = 64;  // that the processor brings at once
+  for (const std::uint64_t end = address + bytes; address < end; address = (address | (kNearBytes - 1)) + 1) {
+    const HotWord* const words = to_write ? hot_words<kHotWritesAt>() : hot_words<kHotReadsAt>();
+    const std::uint64_t distance = load_shared(words[address >> kHotShift]);
+    if (distance == 0) return false;
+    const auto* const at = reinterpret_cast<const void*>(distance + address);
+    to_write ? __builtin_prefetch(at, 1) : __builtin_prefetch(at, 0);
+  }
+  return true;
+}
+
 /// One element of an array, if it is among those of the line that this thread has read last. `index` is the element's
 /// number among all elements of all arrays that ever were (ArrayLayout::origin).
 ///

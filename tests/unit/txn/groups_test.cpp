@@ -100,6 +100,25 @@ TEST_F(Groups, HaveTheirIndexWhereTheirFirstRowIsInserted) {
   }
 }
 
+/// Numbers whose bytes are not in the order of their values name groups as well.
+TEST_F(Groups, OfPlainNumbersHaveAnIndexEachToo) {
+  struct Plain {
+    std::uint32_t group = 0, number = 0;
+  };
+  TableOptions options{.rows = 40'000};  // 512 buckets each: 256 KiB
+  options.group_bytes = sizeof(Plain::group);
+  options.groups = 4;
+  cluster.in_parallel([&](NodeId id) { databases[id] = std::make_unique<Database>(cluster[id]); });
+  std::thread([&] {
+    const auto plain = databases[0]->table<Plain, std::uint64_t>("plain", {}, options);
+    for (std::uint32_t group = 1; group <= 4; ++group) {
+      const std::uint64_t before = free_bytes(0);
+      databases[0]->transact([&](Txn& t) { return t.insert(plain, {group, 7}, group); }).or_throw();
+      EXPECT_GE(before - free_bytes(0), 256u << 10) << "group " << group;
+    }
+  }).join();
+}
+
 TEST_F(Groups, ATransactionBeginsAgainWhenAGroupCameThatWasNotThere) {
   open(with_groups(4));
   insert(0, 0, 0, 1);
@@ -148,6 +167,35 @@ TEST_F(Groups, ManyThreadsMakeThemAtOnce) {
   }
 }
 
+/// Seen by what inserts them: a key that comes changes what is known of its neighbours that are not there.
+TEST_F(Groups, NeighboursAreInOnePlace) {
+  TableOptions options = with_groups(1, 40'000);  // 2048 buckets
+  options.neighbour_bytes = sizeof(Key::group);
+  open(options);
+  insert(0, 1, 0, 1);
+  int runs = 0;
+  const Status status = run(0, [&](Txn& t, Rows& table) -> Status {
+    ++runs;
+    const auto row = t.read(table, {1, 5});
+    if (!row.ok()) return row.status();
+    if (runs == 1) insert(1, 1, 6, 6);
+    return t.update(table, {1, 0}, std::uint64_t(runs));
+  });
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(runs, 2);
+}
+
+TEST_F(Groups, MoreNeighboursThanABucketHasEntriesAreAllThere) {
+  TableOptions options{.rows = 100};
+  options.neighbour_bytes = sizeof(Key::group);
+  open(options);
+  for (std::uint16_t number = 0; number < 130; ++number) insert(NodeId(number % 2), number % 2, number, number);
+  for (std::uint16_t number = 0; number < 130; ++number) {
+    EXPECT_EQ(value(NodeId(1 - number % 2), number % 2, number), number);
+    EXPECT_EQ(value(0, 1 - number % 2, number), std::nullopt);
+  }
+}
+
 TEST_F(Groups, OptionsThatMakeNoSenseAreRefused) {
   cluster.in_parallel([&](NodeId id) { databases[id] = std::make_unique<Database>(cluster[id]); });
   const auto why = [&](const TableOptions& options) -> std::string {
@@ -167,7 +215,15 @@ TEST_F(Groups, OptionsThatMakeNoSenseAreRefused) {
   EXPECT_THAT(why(options), HasSubstr("1 to 1048576 groups"));
   options = with_groups(4);
   options.ordered = true;
-  EXPECT_THAT(why(options), HasSubstr("hash index"));
+  EXPECT_THAT(why(options), HasSubstr("groups has a hash index"));
+  options = {.ordered = true};
+  options.neighbour_bytes = 1;
+  EXPECT_THAT(why(options), HasSubstr("neighbours has a hash index"));
+  options.neighbour_bytes = sizeof(Key) + 1;
+  EXPECT_THAT(why(options), HasSubstr("neighbours are named by bytes that a key has"));
+  options = with_groups(4);
+  options.neighbour_bytes = 1;
+  EXPECT_THAT(why(options), HasSubstr("neighbours are of one group"));
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ struct Case {
   bool ordered;
   OnLock on_lock = OnLock::kNoWait;
   std::uint32_t group_bytes = 0;
+  std::uint32_t neighbour_bytes = 0;
 };
 
 class Histories : public testing::TestWithParam<Case> {
@@ -76,6 +77,10 @@ class Histories : public testing::TestWithParam<Case> {
       if (!status.ok()) return status;
       for (std::uint64_t key = 0; key < found.size(); ++key) accesses.push_back({key, found[key], false});
     }
+    if (random() % 4 == 0) {  // which must change nothing
+      const std::array<Key, 3> soon{random() % kOld, random() % kOld, kOld + random() % kNew};
+      if (const Status status = t.prefetch(rows, soon, random() % 2 == 0); !status.ok()) return status;
+    }
     const int count = 1 + int(random() % 4);
     for (int k = 0; k < count; ++k) {
       const std::uint64_t key = random() % (kOld + (random() % 4 == 0 ? kNew : 0));
@@ -106,7 +111,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, Histories,
                                          Case{"WaitDieLocking", 0, 0, true, false, OnLock::kWaitDie},
                                          Case{"WaitDieOrdered", 0, 0, false, true, OnLock::kWaitDie},
                                          Case{"Groups", 8, 0, false, false, OnLock::kNoWait, sizeof(Key)},
-                                         Case{"GroupsLocking", 0, 0, true, false, OnLock::kWaitDie, sizeof(Key)}),
+                                         Case{"GroupsLocking", 0, 0, true, false, OnLock::kWaitDie, sizeof(Key)},
+                                         Case{"Neighbours", 8, 0, false, false, OnLock::kNoWait, 0, sizeof(Key) - 1}),
                          [](const auto& test) { return test.param.name; });
 
 TEST_P(Histories, AreSerializable) {
@@ -122,6 +128,7 @@ TEST_P(Histories, AreSerializable) {
   TableOptions table{.rows = 30, .ordered = GetParam().ordered};
   table.group_bytes = GetParam().group_bytes;
   table.groups = 5;  // some share a block
+  table.neighbour_bytes = GetParam().neighbour_bytes;
   std::array<std::unique_ptr<Database>, kNodes> databases;
   std::array<std::optional<Rows>, kNodes> rows;
   cluster.in_parallel([&](NodeId id) {

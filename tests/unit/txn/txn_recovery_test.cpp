@@ -35,8 +35,14 @@ struct Bank {
   explicit Bank(Node& node)
       : database(node, fast()),
         accounts(database.table<std::uint64_t, Account>(
-            "accounts", {field("balance", &Account::balance), field("changes", &Account::changes)}, {.rows = 60})),
+            "accounts", {field("balance", &Account::balance), field("changes", &Account::changes)}, in_groups())),
         receipts(database.table<Receipt, std::uint64_t>("receipts", {}, {.ordered = true})) {}
+  static TableOptions in_groups() {
+    TableOptions options{.rows = 60};
+    options.group_bytes = 1;  // the accounts are numbered from 0 on: a group each
+    options.groups = 4;       // and three of them share a block
+    return options;
+  }
   static DatabaseOptions fast() {
     DatabaseOptions options;
     options.give_up_after = std::chrono::seconds(20);

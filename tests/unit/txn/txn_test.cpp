@@ -300,6 +300,37 @@ TEST_F(Transactions, AnErrorCountsOnlyIfWhatWasReadWasThereAtOneMoment) {
   EXPECT_EQ(runs, 2);
 }
 
+/// While a row comes, others may see a part of it before the rest: that a key is absent must be looked at again, even
+/// if nothing else was read.
+TEST_F(Transactions, AnAbsentKeyAloneIsLookedAtAgain) {
+  Status alone, with_error;
+  const Status status = run(0, [&](Txn& t, Accounts& table) -> Status {
+    const Status inserted = t.insert(table, 5, {});
+    if (!inserted.ok()) return inserted;
+    alone = run(1, [&](Txn& u, Accounts& same) { return u.read(same, 5).status(); });
+    with_error = run(1, [&](Txn& u, Accounts& same) -> Status {
+      const auto row = u.read(same, 5);
+      if (!row.ok()) return row.status();
+      return *row ? Status() : Status(Errc::kNotFound, "it is not there");
+    });
+    return {};
+  });
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(alone.code(), Errc::kDeadline) << alone.to_string();
+  EXPECT_EQ(with_error.code(), Errc::kDeadline) << with_error.to_string();
+}
+
+TEST_F(Transactions, ARowThatIsErasedAndComesAgainInOneTransaction) {
+  put(0, 3, 30);
+  const Status status = run(0, [&](Txn& t, Accounts& table) -> Status {
+    if (const Status erased = t.erase(table, 3); !erased.ok()) return erased;
+    EXPECT_FALSE(t.read(table, 3).value().has_value());
+    return t.insert(table, 3, {31, 2, 0, {}});
+  });
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(balance(1, 3), 31);
+}
+
 TEST_F(Transactions, GiveUpWhenALockStays) {
   put(0, 1, 10);
   Status other, reader;

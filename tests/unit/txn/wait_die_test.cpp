@@ -1,5 +1,6 @@
 // Transactions that wait for locks by age: the older one waits, the younger one begins again.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <atomic>
@@ -11,7 +12,7 @@
 
 #include "atoll/txn.hpp"
 #include "support/local_cluster.hpp"
-#include "txn/layout.hpp"
+#include "txn/core.hpp"
 
 namespace atoll::txn {
 namespace {
@@ -116,6 +117,117 @@ TEST_F(WaitDie, TheYoungerOneBeginsAgain) {
   old_one.join();
   young_one.join();
   EXPECT_GE(databases[1]->stats().lock_conflicts, 2u);
+}
+
+/// A third, which begins between the two attempts of the second, is younger than it. So it does not wait for it, as it
+/// would if the second had become younger by beginning again.
+TEST_F(WaitDie, WhoBeginsAgainStaysAsOldAsItWas) {
+  open(std::chrono::seconds(60));
+  std::latch old_locked(1), second_again(1);
+  std::atomic<int> second_runs{0}, third_runs{0};
+  std::atomic<bool> third_began{false};
+  std::thread old_one([&] {
+    const Status status = databases[0]->transact([&](Txn& t) {
+      const Status added = add(t, *rows[0], 1);
+      if (!added.ok()) return added;
+      old_locked.count_down();
+      while (!third_began) std::this_thread::yield();
+      return added;
+    });
+    EXPECT_TRUE(status.ok()) << status.to_string();
+  });
+  std::thread second([&] {
+    old_locked.wait();
+    const Status status = databases[1]->transact([&](Txn& t) {
+      if (third_began.load()) {
+        const Status added = add(t, *rows[1], 2);
+        if (added.ok() && second_runs++ == 0) second_again.count_down();
+        const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (added.ok() && third_runs < 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+        return added;
+      }
+      return add(t, *rows[1], 1);  // the old one has it
+    });
+    EXPECT_TRUE(status.ok()) << status.to_string();
+  });
+  std::thread third([&] {
+    while (databases[1]->stats().lock_conflicts == 0) std::this_thread::yield();  // the second has begun again
+    const Status status = databases[0]->transact([&](Txn& t) {
+      third_began = true;
+      second_again.wait();
+      ++third_runs;
+      return add(t, *rows[0], 2);
+    });
+    EXPECT_TRUE(status.ok()) << status.to_string();
+  });
+  old_one.join();
+  second.join();
+  third.join();
+  EXPECT_GE(third_runs, 2) << "it waited for one that it is younger than";
+}
+
+/// Looking again and again at a row that is locked must not take memory each time.
+TEST(WaitDieMemory, AWaitTakesNone) {
+  struct Large {
+    std::array<std::uint64_t, 2000> words{};
+  };
+  constexpr int kLooks = 20'000;  // 320 MB of rows
+  test::LocalCluster cluster{1};
+  std::atomic<int> looks{0};
+  DatabaseOptions options;
+  options.on_lock = OnLock::kWaitDie;
+  options.pause = [&](std::chrono::nanoseconds) { ++looks, std::this_thread::yield(); };
+  std::thread([&] {
+    Database database(cluster[0], options);
+    const auto rows = database.table<std::uint64_t, Large>("rows", {});
+    database.transact([&](Txn& t) { return t.insert(rows, 1, {}); }).or_throw();
+    std::latch old_began(1), young_locked(1);
+    int old_runs = 0;
+    std::thread old_one([&] {
+      const Status status = database.transact([&](Txn& t) {
+        if (++old_runs == 1) {
+          old_began.count_down();
+          young_locked.wait();
+        }
+        return t.read(rows, 1).status();
+      });
+      EXPECT_TRUE(status.ok()) << status.to_string();
+    });
+    std::thread young_one([&] {
+      old_began.wait();
+      const Status status = database.transact([&](Txn& t) {
+        const Status locked = t.read_for_update(rows, 1).status();
+        if (!locked.ok()) return locked;
+        rusage before{}, after{};
+        getrusage(RUSAGE_SELF, &before);
+        young_locked.count_down();
+        while (looks < kLooks) std::this_thread::yield();
+        getrusage(RUSAGE_SELF, &after);
+        EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 64 << 10) << "KiB";
+        return locked;
+      });
+      EXPECT_TRUE(status.ok()) << status.to_string();
+    });
+    old_one.join();
+    young_one.join();
+  }).join();
+}
+
+/// As the processes of two nodes: both count on from the higher number. But one that lies half a circle away is one
+/// that began anew, and following it would give names again that were given already.
+TEST(OwnersOfTransactions, AreYoungerThanThoseTheyHaveMet) {
+  test::LocalCluster cluster{1};
+  std::thread([&] {
+    Owners owners(cluster[0]);
+    const std::uint32_t now = owners.next().number();
+    owners.note(Id::make(1, 0, now + 1000));
+    EXPECT_GT(owners.next().number() - now, 1000u);
+    EXPECT_LT(owners.next().number() - now, 2000u);
+    owners.note(Id::make(1, 0, now + (1u << 30) + 10'000));
+    EXPECT_LT(owners.next().number() - now, 10'000u);
+    owners.note(Id::make(1, 0, now));
+    EXPECT_GT(owners.next().number() - now, 1000u);
+  }).join();
 }
 
 TEST_F(WaitDie, AWaitEndsWithTheTimeOfTheTransaction) {
