@@ -493,6 +493,17 @@ void Runtime::abandon_writes(ThreadState& thread, Errc why) {
   flush();
 }
 
+/// A thread that works does its node's part for the others now and then. That is sooner than the service thread can,
+/// which must be woken and get a processor; as long as threads look so often, it stays asleep and nobody wakes it.
+void Runtime::look_in_passing(ThreadState& thread) {
+  constexpr std::uint32_t kPasses = 4;
+  if (++thread.passes % kPasses != 0) return;
+  drives_.fetch_add(1, std::memory_order_relaxed);
+  if (!fabric_->maybe_pending() || !mutex_.try_lock()) return;
+  progress();
+  mutex_.unlock();
+}
+
 Result<std::uint64_t> Runtime::rmw(GlobalAddress address, std::size_t bytes, Action what, std::uint64_t operand,
                                    std::uint64_t expected, Settle settled) {
   if (const Status status = check_range(address, bytes); !status.ok()) return status;
@@ -501,6 +512,7 @@ Result<std::uint64_t> Runtime::rmw(GlobalAddress address, std::size_t bytes, Act
   if (const Status status = ATOLL_FAULT(atomic_before_writes) ? Status() : fence_writes(thread); !status.ok()) {
     return status;
   }
+  look_in_passing(thread);
   Task task(OpKind::kAtomic, what, address, std::uint32_t(bytes), nullptr, &thread);
   task.operand = operand;
   task.expected = expected;

@@ -354,6 +354,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   Status write_missed(ThreadState& thread, GlobalAddress address, const std::byte* from, std::uint32_t bytes,
                       Consistency consistency, std::uint8_t operation = 0);
   bool fetch_ahead(GlobalAddress line) ATOLL_REQUIRES(mutex_);
+  void look_in_passing(ThreadState& thread);
   [[nodiscard]] bool are_here(std::uint64_t at, std::uint64_t end, std::uint64_t line) const noexcept;
   [[nodiscard]] bool are_writable(std::uint64_t at, std::uint64_t end, std::uint64_t line) const noexcept;
   void prefetch_to_read(std::uint64_t at, std::uint64_t end, std::uint64_t line);

@@ -54,6 +54,7 @@ struct ThreadState {
   Strides strides;                                          // readers who go on are read ahead for
   std::uint64_t last_missed_write = 0;
   std::uint32_t fenced_hits = 0;
+  std::uint32_t passes = 0;                      // see Runtime::look_in_passing
   std::uint32_t visits_per_fetch = 16;           // see Runtime::read_in_place
   std::atomic<std::uint64_t> reads_in_place{0};  // counted by the thread, read by anyone
   base::Backoff::Learned waiting;

@@ -200,15 +200,20 @@ Status TableData::make_block(std::uint32_t number) const {
 
 // ---- reading ----
 
+/// Several lines are several reads, in any order: so the head is read before them and after them. It is the same as long
+/// as nobody has changed the row.
 Result<bool> TableData::read_block(GlobalAddress row, std::span<std::byte> block) const {
-  if (const Status status = node_.read(row, block); !status.ok()) return status;
   const std::uint64_t line = node_.line_bytes();
-  if ((row.offset() & (line - 1)) + block.size() <= line) return true;
-  // Several lines are several reads. Who changes the row locks it before, and changes its version after the rest.
-  RowHead first, after;
-  std::memcpy(&first, block.data(), sizeof(first));
+  if ((row.offset() & (line - 1)) + block.size() <= line) {
+    const Status status = node_.read(row, block);
+    return status.ok() ? Result<bool>(true) : status;
+  }
+  RowHead before, within, after;
+  if (const Status status = node_.read(row, bytes_of(before)); !status.ok()) return status;
+  if (const Status status = node_.read(row, block); !status.ok()) return status;
   if (const Status status = node_.read(row, bytes_of(after)); !status.ok()) return status;
-  return first.lock == after.lock && first.version == after.version;
+  std::memcpy(&within, block.data(), sizeof(within));
+  return before.version == after.version && within.version == after.version && within.lock == after.lock;
 }
 
 Result<std::vector<TableData::Link>> TableData::read_chain(GlobalAddress first) const {

@@ -63,11 +63,14 @@ std::uint32_t TreeNode::index_of(GlobalAddress address) const noexcept {
   return i;
 }
 
+/// The version before and after: a node is several lines, which are read in any order.
 Result<bool> Tree::read(GlobalAddress address, TreeNode& into) const {
+  const auto before = node_.read<std::uint64_t>(address + kVersionAt);
+  if (!before.ok()) return before.status();
   if (const Status status = node_.read(address, into.bytes()); !status.ok()) return status;
-  const auto version = node_.read<std::uint64_t>(address + kVersionAt);
-  if (!version.ok()) return version.status();
-  return *version == into.head().version && into.count() <= into.capacity();
+  const auto after = node_.read<std::uint64_t>(address + kVersionAt);
+  if (!after.ok()) return after.status();
+  return *before == *after && into.head().version == *after && into.count() <= into.capacity();
 }
 
 /// A node is the right one if its parent has not changed since it led there: who takes a node out, or divides it,

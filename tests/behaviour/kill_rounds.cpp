@@ -35,9 +35,10 @@ Arguments parse(int argc, char** argv) {
       "acknowledged is lost"};
   app.add_option("--rounds", given.rounds, "How often")->capture_default_str()->check(CLI::Range(1, 1'000'000));
   app.add_option("--load", given.cluster.load,
-                 "bank: transfers between accounts; ycsb: workload A on a hash map; grow: a map that gets larger")
+                 "bank: transfers between accounts; ycsb: workload A on a hash map; grow: a map that gets larger; "
+                 "tpcc: all five transactions of TPC-C, and its consistency conditions")
       ->capture_default_str()
-      ->check(CLI::IsMember({"bank", "ycsb", "grow"}));
+      ->check(CLI::IsMember({"bank", "ycsb", "grow", "tpcc"}));
   app.add_option("--log", given.cluster.log, "What nodes log for: process or power; off: no log, and nobody is killed")
       ->capture_default_str()
       ->check(CLI::IsMember({"process", "power", "off"}));
@@ -51,20 +52,28 @@ Arguments parse(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(1u, kMostThreads));
   app.add_option("--transport", given.cluster.transport, "Of the nodes")->capture_default_str();
-  app.add_option("--memory", given.cluster.memory, "Of each node")->capture_default_str();
-  app.add_option("--log-size", given.cluster.log_bytes, "Of each node's log, from which on checkpoints are made")
-      ->capture_default_str();
+  CLI::Option* const memory =
+      app.add_option("--memory", given.cluster.memory, "Of each node (tpcc: 1G)")->capture_default_str();
+  CLI::Option* const log_bytes = app.add_option("--log-size", given.cluster.log_bytes,
+                                                "Of each node's log, from which on checkpoints are made (tpcc: 64M)")
+                                     ->capture_default_str();
   app.add_option("--log-dir", given.cluster.log_directory, "For the logs (default: beside the journals)");
   app.add_option("--directory", given.cluster.directory, "For journals and output (default: a temporary one)");
   app.footer(
       "Examples:\n"
       "  scripts/kill-rounds --rounds 200\n"
       "  scripts/kill-rounds --rounds 200 --all --log power --load ycsb\n"
+      "  scripts/kill-rounds --rounds 20 --load tpcc\n"
       "  scripts/kill-rounds --rounds 20 --full-stop --seed 7");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     std::exit(app.exit(error));
+  }
+  if (given.cluster.load == "tpcc") {  // whose orders are never thrown away
+    if (memory->count() == 0) given.cluster.memory = "1G";
+    if (log_bytes->count() == 0) given.cluster.log_bytes = "64M";
+    given.cluster.cache = "4M";
   }
   if (given.fill) given.cluster.recovery_wait = 5s;  // writers shall not wait for long where nobody makes room
   return given;

@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <map>
+#include <set>
 
 namespace atoll::test {
 namespace {
@@ -70,6 +71,28 @@ class Judge {
             lose(fmt::format("node {} does not find key {} of worker {}", node, number, worker));
           }
         }
+      }
+    }
+    return verdict_;
+  }
+
+  /// Each order that was acknowledged was entered, and once. (What an order is the nodes look at themselves.)
+  Verdict tpcc() {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::set<std::uint64_t>> told;  // by warehouse and district
+    for (const Record& record : journal_) {
+      if (!told[{record.from, record.to}].insert(record.number).second) {
+        lose(fmt::format("order {} of district {} of warehouse {} is told twice", record.number, record.to,
+                         record.from));
+      }
+    }
+    for (unsigned node = 0; node < what_.nodes; ++node) {
+      const auto found = load_file<Record>(dump_path(what_.directory, node));
+      if (found.empty()) lose(fmt::format("node {} reads no districts", node));
+      for (const Record& district : found) {
+        const auto& orders = told[{district.from, district.to}];
+        if (orders.empty() || *orders.rbegin() < district.number) continue;
+        lose(fmt::format("node {} reads that order {} of district {} of warehouse {} comes next, which was told", node,
+                         district.number, district.to, district.from));
       }
     }
     return verdict_;
@@ -168,6 +191,7 @@ class Judge {
 
 Verdict judge(const Judged& what) {
   if (what.load == "bank") return Judge(what).bank();
+  if (what.load == "tpcc") return Judge(what).tpcc();
   return what.load == "grow" ? Judge(what).grow() : Judge(what).ycsb();
 }
 

@@ -16,7 +16,7 @@ struct Verdict {
 
 struct Judged {
   std::string directory;
-  std::string load;  // bank, ycsb
+  std::string load;  // bank, ycsb, grow, tpcc
   unsigned nodes = 0;
   unsigned threads = 0;  // of a node
 };

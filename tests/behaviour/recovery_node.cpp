@@ -1,6 +1,6 @@
-// A node of a kill test: recovery_node DIRECTORY --load bank|ycsb|grow. Its threads use shared memory and note outside
-// of it what they were told to have happened, until they are killed; as the next process of the node they find out what
-// became of what was cut, and go on. Started and judged by kill_rounds.
+// A node of a kill test: recovery_node DIRECTORY --load bank|ycsb|grow|tpcc. Its threads use shared memory and note
+// outside of it what they were told to have happened, until they are killed; as the next process of the node they find
+// out what became of what was cut, and go on. Started and judged by kill_rounds.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -9,6 +9,7 @@
 
 #include "behaviour/recovery_bank.hpp"
 #include "behaviour/recovery_grow.hpp"
+#include "behaviour/recovery_tpcc.hpp"
 #include "behaviour/recovery_ycsb.hpp"
 
 namespace atoll::test {
@@ -26,7 +27,7 @@ Arguments parse(int argc, char** argv) {
   Arguments given;
   CLI::App app{"A node that is killed and comes back"};
   app.add_option("directory", given.directory, "Of the board and the journals; it must be there")->required();
-  app.add_option("--load", given.load, "What it does")->check(CLI::IsMember({"bank", "ycsb", "grow"}));
+  app.add_option("--load", given.load, "What it does")->check(CLI::IsMember({"bank", "ycsb", "grow", "tpcc"}));
   app.add_option("--threads", given.size.threads, "Of each node")->check(CLI::Range(1u, kMostThreads));
   app.add_option("--lines", given.size.lines, "Lines of accounts on each node")->check(CLI::Range(2, 4096));
   app.add_option("--keys", given.size.keys, "Of the map")->check(CLI::Range(64, 10'000'000));
@@ -62,7 +63,12 @@ void work(Node& node, Load& load, const std::string& directory, Board& board, un
 
 int play(Node& node, Load& load, const std::string& directory, Board& board) {
   Cell& cell = board.cells[node.id()];
-  load.begin();
+  try {
+    load.begin();
+  } catch (const std::exception& error) {  // at once: the end of `node` would wait for the others, which wait for this
+    std::fprintf(stderr, "cannot begin: %s\n", error.what());
+    std::_Exit(5);
+  }
   std::uint64_t shown = board.show.load();
   cell.serving.store(cell.pid.load());
   std::vector<std::thread> threads;
@@ -91,6 +97,8 @@ int run(const Arguments& given) {
     load = std::make_unique<Bank>(node, journal, given.directory, given.size);
   } else if (given.load == "grow") {
     load = std::make_unique<Grow>(node, journal, given.directory, given.size);
+  } else if (given.load == "tpcc") {
+    load = std::make_unique<Tpcc>(node, journal, given.directory, given.size);
   } else {
     load = std::make_unique<Ycsb>(node, journal, given.directory, given.size);
   }
