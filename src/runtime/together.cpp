@@ -13,6 +13,7 @@ namespace atoll::runtime {
 /// The parts, cut where lines end.
 Result<std::vector<WritePart>> Runtime::cut_at_lines(std::span<const WritePart> parts) const {
   std::vector<WritePart> pieces;
+  pieces.reserve(parts.size() + parts.size() / 2);
   for (const WritePart& part : parts) {
     if (const Status status = check_range(part.address, part.bytes.size()); !status.ok()) return status;
     GlobalAddress at = part.address;
@@ -40,6 +41,7 @@ Status Runtime::write_together(std::span<const WritePart> parts) {
   if (pieces->empty()) return {};
   // In the order of addresses, as all locks of ranges: so two of these do not wait for each other.
   std::vector<GlobalAddress> lines;
+  lines.reserve(pieces->size());
   for (const WritePart& piece : *pieces) {
     lines.push_back(GlobalAddress(piece.address.bits() & ~(line_bytes_at(piece.address) - 1)));
   }
@@ -85,6 +87,7 @@ Errc Runtime::store_together(ThreadState& thread, std::span<const WritePart> pie
   }
   for (std::size_t i = 0; i < pieces.size() && code == Errc::kOk; ++i) {
     ATOLL_POINT();
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // in their order, as the processor keeps it
     const auto& [address, bytes] = pieces[i];
     std::byte* const into = line_at(address).byte_at(address);
     if (is_one_word(address.bits(), bytes.size())) {

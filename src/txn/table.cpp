@@ -16,6 +16,7 @@ namespace {
 
 constexpr unsigned kRowsPerBucket = 26;        // of the rows that are expected: half of its entries
 constexpr unsigned kTries = 64;                // to read a chain while others change it
+constexpr std::uint64_t kHitBytes = 512;       // within which read_words hits
 constexpr std::uint32_t kMaxGroups = 1 << 20;  // a slot each
 
 template <typename T>
@@ -200,20 +201,29 @@ Status TableData::make_block(std::uint32_t number) const {
 
 // ---- reading ----
 
-/// Several lines are several reads, in any order: so the head is read before them and after them. It is the same as long
-/// as nobody has changed the row.
+/// In any order, and what is read may be of several moments. So the version is read before and after: who changes the
+/// row locks it, stores the new version, then the rest, and frees the lock. If the version is the same and the row was
+/// not locked after it was first read, or is locked still, the bytes are of one moment; and nobody uses those of a row
+/// that another has locked.
 Result<bool> TableData::read_block(GlobalAddress row, std::span<std::byte> block) const {
-  const std::uint64_t line = node_.line_bytes();
-  if ((row.offset() & (line - 1)) + block.size() <= line) {
-    const Status status = node_.read(row, block);
-    return status.ok() ? Result<bool>(true) : status;
+  const auto before = node_.read<std::uint64_t>(row + kVersionAt);
+  if (!before.ok()) return before.status();
+  const auto lock = node_.read<std::uint64_t>(row);
+  if (!lock.ok()) return lock.status();
+  for (std::uint64_t at = 0; at < block.size();) {
+    const std::uint64_t bytes = std::min(block.size() - at, kHitBytes - (row.offset() + at) % kHitBytes);
+    const Status status = node_.read_words(row + std::int64_t(at), block.subspan(at, bytes));
+    if (!status.ok()) return status;
+    at += bytes;
   }
-  RowHead before, within, after;
-  if (const Status status = node_.read(row, bytes_of(before)); !status.ok()) return status;
-  if (const Status status = node_.read(row, block); !status.ok()) return status;
-  if (const Status status = node_.read(row, bytes_of(after)); !status.ok()) return status;
-  std::memcpy(&within, block.data(), sizeof(within));
-  return before.version == after.version && within.version == after.version && within.lock == after.lock;
+  const auto after = node_.read<std::uint64_t>(row + kVersionAt);
+  if (!after.ok()) return after.status();
+  RowHead head;
+  std::memcpy(&head, block.data(), sizeof(head));
+  head.lock = *lock;
+  head.version = *before;
+  std::memcpy(block.data(), &head, sizeof(head));
+  return *before == *after;
 }
 
 Result<std::vector<TableData::Link>> TableData::read_chain(GlobalAddress first) const {

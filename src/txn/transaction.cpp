@@ -17,6 +17,11 @@ std::string_view text_of(std::span<const std::byte> bytes) noexcept {
 
 constexpr std::size_t kAccesses = 64, kScans = 16;  // that there is room for at first
 
+/// Of an object, in an index of locks: addresses differ in their middle bits.
+constexpr std::uint64_t hash_of(GlobalAddress object) noexcept {
+  return object.bits() * 0x9e3779b97f4a7c15 >> 20;
+}
+
 }  // namespace
 
 Transaction::Transaction(Database::Core& core, const Database& database, const Attempt& attempt)
@@ -26,11 +31,15 @@ Transaction::Transaction(Database::Core& core, const Database& database, const A
       id_(attempt.id),
       locks_all_(attempt.locks_all),
       deadline_(attempt.deadline),
-      accesses_(kAccesses, workspace_.memory()),
+      accesses_(workspace_.memory()),
+      access_index_(workspace_.memory(), kAccesses),
       inserted_(workspace_.memory()),
       scanned_(workspace_.memory()),
-      locks_(kAccesses, workspace_.memory()),
+      locks_(workspace_.memory()),
+      lock_index_(workspace_.memory(), kAccesses),
       allocated_(workspace_.memory()) {
+  accesses_.reserve(kAccesses);
+  locks_.reserve(kAccesses);
   scanned_.reserve(kScans);
   allocated_.reserve(kScans);
 }
@@ -70,13 +79,20 @@ Status Transaction::wait_for(GlobalAddress object, std::uint64_t holder, std::ch
   return {};
 }
 
+std::uint32_t Transaction::find_lock(GlobalAddress object) const {
+  return lock_index_.find(hash_of(object), [&](std::uint32_t i) { return locks_[i] == object; });
+}
+
 Status Transaction::lock(GlobalAddress object) {
-  if (locks_.contains(object)) return {};
+  if (find_lock(object) != HashIndex::kNone) return {};
   std::chrono::nanoseconds waited{0};
   while (true) {
     const auto found = node_.compare_exchange(global_ptr<std::uint64_t>(object), 0, id_.word, Settle::kLater);
-    if (!found.ok() || *found == 0) locks_.insert(object);  // after an error it may be locked: so it is freed too
-    if (!found.ok() || *found == 0) return found.status();
+    if (!found.ok() || *found == 0) {  // after an error it may be locked: so it is freed too
+      lock_index_.add(hash_of(object), std::uint32_t(locks_.size()));
+      locks_.push_back(object);
+      return found.status();
+    }
     if (const Status status = wait_for(object, *found, waited); !status.ok()) return status;
   }
 }
@@ -90,10 +106,11 @@ Status Transaction::lock_row(Access& access) {
 
 /// By compare and exchange: after an error nobody knows which locks are held, and a commit that was done frees them.
 void Transaction::release() noexcept {
-  for (const GlobalAddress object : locks_) {
+  for (GlobalAddress& object : locks_) {
+    if (!object) continue;
     static_cast<void>(node_.compare_exchange(global_ptr<std::uint64_t>(object), id_.word, 0, Settle::kLater));
+    object = GlobalAddress();
   }
-  locks_.clear();
   for (const GlobalAddress memory : allocated_) static_cast<void>(node_.release(memory));
   allocated_.clear();
   for (const auto& [spares, memory] : taken_) spares->give(memory);
@@ -121,10 +138,17 @@ Result<Found> Transaction::find_free(const Name& name) {
   }
 }
 
+Transaction::Access* Transaction::known(const Name& name) const {
+  const std::uint32_t i = access_index_.find(name.hash, [&](std::uint32_t k) { return accesses_[k]->name == name; });
+  return i == HashIndex::kNone ? nullptr : accesses_[i];
+}
+
 Transaction::Access& Transaction::remember(const Name& name, const Found& found) {
   Name own = name;
   own.key = text_of(workspace_.copy(std::as_bytes(std::span(name.key))));
-  Access& access = accesses_.try_emplace(own).first->second;
+  Access& access = *std::pmr::polymorphic_allocator<>(workspace_.memory()).new_object<Access>();
+  access_index_.add(own.hash, std::uint32_t(accesses_.size()));
+  accesses_.push_back(&access);
   access.name = own;
   access.found = found;
   access.was_there = access.is_there = bool(found.row);
@@ -136,12 +160,11 @@ Result<Transaction::Access*> Transaction::touch(const TableData& table, std::spa
                                                 bool to_update) {
   if (conflict_ != Conflict::kNone) return kConflict;
   const Name name{&table, text_of(key), table.hash(key)};
-  if (const auto known = accesses_.find(name); known != accesses_.end()) {
-    Access& access = known->second;
-    if (to_update && access.was_there) {
-      if (const Status status = lock_row(access); !status.ok()) return status;
+  if (Access* const access = known(name)) {
+    if (to_update && access->was_there) {
+      if (const Status status = lock_row(*access); !status.ok()) return status;
     }
-    return &access;
+    return access;
   }
   Result<Found> found = find_free(name);
   if (!found.ok()) return found.status();
@@ -164,7 +187,7 @@ Result<Transaction::Access*> Transaction::touch_at(const TableData& table, std::
                                                    const Scanned& leaf) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(key));
   const Name name{&table, key, table.hash(bytes)};
-  if (locks_all_ || conflict_ != Conflict::kNone || accesses_.contains(name)) return touch(table, bytes, false);
+  if (locks_all_ || conflict_ != Conflict::kNone || known(name) != nullptr) return touch(table, bytes, false);
   const Result<Found> there = table.find_at(row, bytes, workspace_);
   if (!there.ok()) return there.status();
   const std::uint64_t holder = there->head.lock;
@@ -249,9 +272,11 @@ Status Transaction::scan(const TableData& table, const Txn::Visit& visit) {
       if (!status.ok()) return status;
     }
   }
-  for (const auto& [name, access] : accesses_) {
+  for (const Access* const access : accesses_) {
     if (!go_on) break;
-    if (name.table == &table && access.is_there && !access.was_there) go_on = visit(access.key(), access.row);
+    if (access->name.table == &table && access->is_there && !access->was_there) {
+      go_on = visit(access->key(), access->row);
+    }
   }
   return {};
 }
@@ -299,10 +324,10 @@ Result<bool> Transaction::is_as_read(GlobalAddress object, std::uint64_t version
 }
 
 Status Transaction::validate() {
-  for (const auto& [name, access] : accesses_) {
-    const Found& found = access.found;
+  for (const Access* const access : accesses_) {
+    const Found& found = access->found;
     const Result<bool> same =
-        access.was_there ? is_as_read(found.row, found.head.version) : is_as_read(found.bucket, found.bucket_version);
+        access->was_there ? is_as_read(found.row, found.head.version) : is_as_read(found.bucket, found.bucket_version);
     if (!same.ok()) return same.status();
     if (!*same) return meet(Conflict::kChanged);
   }
@@ -331,12 +356,12 @@ Status Transaction::end(const Status& function) {
 Status Transaction::commit() {
   Parts parts(workspace_);
   std::pmr::vector<Access*> moved(workspace_.memory());  // whose keys come or go
-  for (auto& [name, access] : accesses_) {
-    if (!access.is_changed) continue;
-    if (access.was_there != access.is_there) {
-      moved.push_back(&access);
-    } else if (access.is_there) {
-      put_row(access, parts);
+  for (Access* const access : accesses_) {
+    if (!access->is_changed) continue;
+    if (access->was_there != access->is_there) {
+      moved.push_back(access);
+    } else if (access->is_there) {
+      put_row(*access, parts);
     }
   }
   const auto by_bucket = [](const Access* a, const Access* b) { return a->found.bucket < b->found.bucket; };
@@ -363,13 +388,19 @@ void Transaction::unlock(GlobalAddress object, Parts& parts) {
   parts.unlocks.push_back({object, kFree});
 }
 
-/// The version and all behind it, in one piece. Who reads a part of it sees the lock before it or after it.
+/// The version first: who reads bytes of several moments sees it change, or the lock.
 void Transaction::put_row(const Access& access, Parts& parts) {
   const std::span<std::byte> block = access.found.block;
   const RowHead head{0, id_.word, 1};
   std::memcpy(block.data(), &head, sizeof(head));
-  parts.bodies.push_back({access.found.row + kVersionAt, block.subspan(kVersionAt)});
-  unlock(access.found.row, parts);
+  put_block(access.found.row, block, parts);
+}
+
+void Transaction::put_block(GlobalAddress row, std::span<const std::byte> block, Parts& parts) {
+  constexpr std::size_t kRest = kVersionAt + sizeof(std::uint64_t);
+  parts.bodies.push_back({row + kVersionAt, block.subspan(kVersionAt, sizeof(std::uint64_t))});
+  parts.bodies.push_back({row + std::int64_t(kRest), block.subspan(kRest)});
+  unlock(row, parts);
 }
 
 /// A new row, in memory that an erased one has left (null: there is none), or memory of its own.
@@ -384,8 +415,7 @@ Result<GlobalAddress> Transaction::place_row(const Access& access, GlobalAddress
   if (reused) {
     // Somebody may have it locked who has not seen yet that it was erased.
     if (const Status status = lock(reused); !status.ok()) return status;
-    parts.bodies.push_back({reused + kVersionAt, block.subspan(kVersionAt)});
-    unlock(reused, parts);
+    put_block(reused, block, parts);
     return reused;
   }
   const Result<GlobalAddress> made = node_.allocate(block.size(), Placement::any().uninitialized());
@@ -463,6 +493,14 @@ Status Transaction::change_chain(GlobalAddress first, std::span<Access* const> a
   return {};
 }
 
+/// Those that the commit has freed. (It frees new objects too, which were never locked.)
+void Transaction::forget_locks(const Parts& parts) {
+  for (const WritePart& unlock : parts.unlocks) {
+    const std::uint32_t i = find_lock(unlock.address);
+    if (i != HashIndex::kNone) locks_[i] = GlobalAddress();
+  }
+}
+
 /// Rows before the entries that lead to them, and locks after all that they guard: threads of this node may see some of
 /// it before the rest. Each lock is a part of its own, for who sees it free must see the new version: parts are stored
 /// in their order, but the bytes of one in any. Locks of what did not change are freed afterwards: there may be many.
@@ -483,7 +521,7 @@ Status Transaction::publish(Parts& parts) {
     emptied_ = std::move(parts.emptied);
   }
   if (status.ok()) {
-    for (const WritePart& unlocked : parts.unlocks) locks_.erase(unlocked.address);
+    forget_locks(parts);
   }
   if (status.code() == Errc::kInvalidArgument) {
     return {Errc::kInvalidArgument, "the transaction changes more than fits a block of the log"};

@@ -4,11 +4,10 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "txn/core.hpp"
+#include "txn/hash_index.hpp"
 
 namespace atoll::txn {
 
@@ -67,7 +66,7 @@ class Transaction {
   [[nodiscard]] Conflict conflict() const noexcept { return conflict_; }
   /// What it knows was there at one moment, without looking again: nothing, or one row.
   [[nodiscard]] bool is_of_one_moment() const noexcept {
-    return scanned_.empty() && (accesses_.empty() || (accesses_.size() == 1 && accesses_.begin()->second.was_there));
+    return scanned_.empty() && (accesses_.empty() || (accesses_.size() == 1 && accesses_.front()->was_there));
   }
   /// Something has its name as a version, or may have.
   [[nodiscard]] bool has_published() const noexcept { return has_published_; }
@@ -82,9 +81,6 @@ class Transaction {
     friend bool operator<(const Name& a, const Name& b) noexcept {
       return a.table != b.table ? std::less<>()(a.table, b.table) : a.key < b.key;
     }
-  };
-  struct NameHash {
-    std::size_t operator()(const Name& name) const noexcept { return name.hash; }
   };
   struct Access {  // to one key
     Name name;
@@ -118,6 +114,8 @@ class Transaction {
   /// Of a key that a leaf leads to. `leaf` is where it was found, and as which version.
   [[nodiscard]] Result<Access*> touch_at(const TableData& table, std::string_view key, GlobalAddress row,
                                          const Scanned& leaf);
+  [[nodiscard]] Access* known(const Name& name) const;
+  [[nodiscard]] std::uint32_t find_lock(GlobalAddress object) const;
   [[nodiscard]] Access& remember(const Name& name, const Found& found);
   [[nodiscard]] Result<Found> find_free(const Name& name);
   [[nodiscard]] Status lock(GlobalAddress object);
@@ -135,6 +133,7 @@ class Transaction {
   [[nodiscard]] Status erase_row(const Access& access, std::span<const Link> chain, Parts& parts);
   [[nodiscard]] Result<GlobalAddress> place_row(const Access& access, GlobalAddress reused, Parts& parts);
   void put_row(const Access& access, Parts& parts);
+  static void put_block(GlobalAddress row, std::span<const std::byte> block, Parts& parts);
   static void unlock(GlobalAddress object, Parts& parts);
   template <Shareable T>
   [[nodiscard]] std::span<const std::byte> keep(const T& value) {
@@ -157,6 +156,7 @@ class Transaction {
   [[nodiscard]] Status visit_leaf(const TableData& table, const TreePath& path, std::string_view first,
                                   std::string_view last, const Txn::Visit& visit, Direction direction, bool& go_on);
 
+  void forget_locks(const Parts& parts);
   [[nodiscard]] Status publish(Parts& parts);
   void release() noexcept;
 
@@ -169,10 +169,12 @@ class Transaction {
   bool has_published_ = false;
   Conflict conflict_ = Conflict::kNone;
   Workspace workspace_;
-  std::pmr::unordered_map<Name, Access, NameHash> accesses_;
+  std::pmr::vector<Access*> accesses_;  // to each key once; in the workspace
+  HashIndex access_index_;
   std::pmr::map<Name, Access*> inserted_;  // those in ordered tables
   std::pmr::vector<Scanned> scanned_;
-  std::pmr::unordered_set<GlobalAddress> locks_;
+  std::pmr::vector<GlobalAddress> locks_;  // each once; null: it was freed
+  HashIndex lock_index_;
   std::pmr::vector<GlobalAddress> allocated_;             // by this attempt, and nobody knows of it
   std::vector<std::pair<Spares*, GlobalAddress>> taken_;  // the same, of what was spare
   Keys emptied_;
