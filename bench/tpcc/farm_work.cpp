@@ -6,7 +6,7 @@
 namespace atoll::bench::tpcc {
 namespace {
 
-constexpr unsigned kSpinAttempts = 4;   // that only wait; later ones let others have the processor
+constexpr unsigned kSpinAttempts = 1;   // that only wait; later ones let others have the processor
 constexpr unsigned kMostBackOff = 9;    // as a power of two of steps
 constexpr unsigned kLooksAtPeers = 64;  // attempts between two looks at whether all nodes are there
 

@@ -97,7 +97,7 @@ class FarmWork {
 
  private:
   static constexpr std::size_t kFirstIndex = 256;
-  static constexpr unsigned kTries = 128;  // looks at a locked bucket
+  static constexpr unsigned kTries = 32;  // looks at a locked bucket
 
   struct Seen {
     FarmBucket* bucket = nullptr;
