@@ -29,8 +29,9 @@ FarmStore::FarmStore(Node& node, const FarmOptions& options)
                     .answer_bytes = sizeof(FarmAnswer)}),
       mine_(peers_.memory(node.id()).data()),
       bytes_(peers_.memory(node.id()).size() / kFarmLine * kFarmLine),
-      joined_(bytes_ / kExtent + 1),
-      tables_end_(kFarmLine) {  // what would be at 0 is where chains end
+      joined_(bytes_ / kExtent + 2),
+      tables_end_(kFarmLine),  // what would be at 0 is where chains end
+      pages_([this](FarmPages::Part part) { peers_.join_pages(part); }) {
   for (NodeId home = 0; home < peers_.count(); ++home) memories_.push_back(peers_.memory(home).data());
   if (bytes_ / kFarmLine > UINT32_MAX) throw Error("a node of this engine has 256 GiB at most");
   tables_.reserve(kMostTables);  // others' transactions look at them
@@ -110,10 +111,18 @@ bool FarmStore::make_room(const FarmLockItem& item) noexcept {
 /// erased.)
 void FarmStore::begin_to_use(FarmBucket& bucket, const FarmShape& shape) noexcept {
   used_bytes_.fetch_add(shape.stride, std::memory_order_relaxed);
-  std::atomic_ref joined(joined_[std::uint64_t(bucket.bytes() - mine_) / kExtent]);
-  if (joined.load(std::memory_order_relaxed) != 0) return;
-  joined.store(1, std::memory_order_relaxed);
-  peers_.join_pages({bucket.bytes(), shape.stride});
+  want_pages(std::uint64_t(bucket.bytes() - mine_), true);
+}
+
+/// For what is used now, and for what comes next, which will be ready then.
+void FarmStore::want_pages(std::uint64_t offset, bool upwards) noexcept {
+  const std::uint64_t now = offset / kExtent, next = upwards ? now + 1 : now - std::min<std::uint64_t>(now, 1);
+  if (std::atomic_ref(joined_[next]).load(std::memory_order_relaxed) != 0) return;
+  for (const std::uint64_t extent : {next, now}) {
+    if (std::atomic_ref(joined_[extent]).exchange(1, std::memory_order_relaxed) != 0) continue;
+    const std::uint64_t begin = extent * kExtent;
+    if (begin < bytes_) pages_.want({mine_ + begin, std::min(kExtent, bytes_ - begin)});
+  }
 }
 
 FarmBucket* FarmStore::new_bucket(const FarmShape& shape) noexcept {
@@ -121,13 +130,9 @@ FarmBucket* FarmStore::new_bucket(const FarmShape& shape) noexcept {
   do {
     if (tables_end_ + before + shape.stride > bytes_) return nullptr;
   } while (!chains_bytes_.compare_exchange_weak(before, before + shape.stride, std::memory_order_relaxed));
-  const std::uint64_t after = before + shape.stride;
-  std::uint64_t joined = chains_joined_.load(std::memory_order_relaxed);
-  if (after > joined && chains_joined_.compare_exchange_strong(joined, after + kExtent, std::memory_order_relaxed)) {
-    const std::uint64_t begin = std::max(tables_end_, bytes_ - std::min(bytes_, after + kExtent));
-    peers_.join_pages({mine_ + begin, bytes_ - joined - begin});
-  }
-  return &bucket(bytes_ - after);
+  const std::uint64_t offset = bytes_ - before - shape.stride;
+  want_pages(offset, false);
+  return &bucket(offset);
 }
 
 void FarmStore::put(const FarmPutItem& item, const std::byte* key, const std::byte* row) noexcept {

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "bench/tpcc/farm_pages.hpp"
 #include "bench/tpcc/farm_table.hpp"
 #include "bench/tpcc/peers.hpp"
 
@@ -79,11 +80,12 @@ class FarmStore final : public PeerHandler {
   void handle(const Call& call, std::span<const std::byte> message) noexcept override;
 
  private:
-  static constexpr std::uint64_t kExtent = 2 << 20;  // that chains grow by, in one go
+  static constexpr std::uint64_t kExtent = 2 << 20;  // of a huge page
 
   [[nodiscard]] static FarmAnswer lock_one(FarmBucket& bucket, std::uint64_t version) noexcept;
   [[nodiscard]] bool make_room(const FarmLockItem& item) noexcept;
   void begin_to_use(FarmBucket& bucket, const FarmShape& shape) noexcept;
+  void want_pages(std::uint64_t offset, bool upwards) noexcept;
   [[nodiscard]] FarmBucket* new_bucket(const FarmShape& shape) noexcept;
   void put_all(std::span<const std::byte> message) noexcept;
   [[nodiscard]] FarmBucket& bucket(std::uint64_t offset) noexcept { return FarmBucket::at(mine_ + offset); }
@@ -92,12 +94,12 @@ class FarmStore final : public PeerHandler {
   std::vector<std::byte*> memories_;  // by node
   std::byte* const mine_;
   const std::uint64_t bytes_;
-  std::vector<std::uint8_t> joined_;  // by extent of the tables: are there huge pages for it? As atomics
+  std::vector<std::uint8_t> joined_;  // by extent: have huge pages been wanted for it? As atomics
   std::vector<Table> tables_;
   std::uint64_t tables_end_;
-  std::atomic<std::uint64_t> used_bytes_{0};     // of tables
-  std::atomic<std::uint64_t> chains_bytes_{0};   // from the end of the memory down
-  std::atomic<std::uint64_t> chains_joined_{0};  // of them there are huge pages for
+  std::atomic<std::uint64_t> used_bytes_{0};    // of tables
+  std::atomic<std::uint64_t> chains_bytes_{0};  // from the end of the memory down
+  FarmPages pages_;
 };
 
 }  // namespace atoll::bench::tpcc
