@@ -6,9 +6,10 @@
 namespace atoll::bench::tpcc {
 namespace {
 
-constexpr unsigned kSpinAttempts = 1;   // that only wait; later ones let others have the processor
-constexpr unsigned kMostBackOff = 9;    // as a power of two of steps
-constexpr unsigned kLooksAtPeers = 64;  // attempts between two looks at whether all nodes are there
+constexpr unsigned kSpinAttempts = 1;       // that only wait; later ones let others have the processor
+constexpr unsigned kMostBackOff = 12;       // as a power of two of steps
+constexpr unsigned kStepsBeforeYield = 64;  // of later attempts
+constexpr unsigned kLooksAtPeers = 64;      // attempts between two looks at whether all nodes are there
 
 }  // namespace
 
@@ -51,8 +52,8 @@ Status FarmWork::back_off(unsigned attempt) noexcept {
   for (std::uint64_t i = 0; i <= steps; ++i) {
     poll();
     base::Host::real().relax();
+    if (attempt >= kSpinAttempts && i % kStepsBeforeYield == 0) base::Host::real().yield();
   }
-  if (attempt >= kSpinAttempts) base::Host::real().yield();
   return {};
 }
 
@@ -175,7 +176,9 @@ Status FarmWork::status_of(FarmAnswer answer) noexcept {
 
 /// All homes at the same time; what is here comes last, for it is locked at once and should not stay so for long.
 Status FarmWork::lock_all() noexcept {
-  Status status;
+  // A look beforehand, which is cheap: a lock that is taken in vain is in others' way for two messages, and two who do
+  // so again and again would not let each other go on.
+  Status status = homes_.empty() || validate() ? Status() : kConflict;
   for (bool more = true; more && status.ok();) {
     more = false;
     for (Home& home : homes_) {
