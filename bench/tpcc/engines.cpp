@@ -8,6 +8,8 @@ namespace {
 
 constexpr std::array kEngines{
     Engine{"atoll", "transactions on coherent memory", true, false, run_atoll},
+    Engine{"farm", "optimistic, versions, two-phase commit with the data's homes, no coherent cache", false, false,
+           run_farm},
 };
 
 }  // namespace

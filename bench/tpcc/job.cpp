@@ -54,6 +54,11 @@ Options Job::options() const {
   constexpr std::uint64_t kBase = 64ull << 20, kMostCache = 512ull << 20;
   const Homes& homes = shape.homes;
   Options options;
+  if (engine != "atoll") {  // it brings its own, and only sets up and meets others with this
+    options.memory_bytes = 4 << 20;
+    options.cache_bytes = 1 << 20;
+    return options;
+  }
   // A node has its warehouses and its part of the rest; half as much again, for nodes are never equally fast.
   options.memory_bytes = kBase + bytes() / homes.nodes * 3 / 2 + bytes_of_warehouse();
   options.cache_bytes = kBase + std::min(kMostCache, homes.nodes == 1 ? 0 : bytes());

@@ -43,6 +43,16 @@ TEST(TpccEngines, AreFoundByName) {
   EXPECT_THROW((void)engine_of("none"), Error);
 }
 
+TEST(TpccEngines, HaveTheMemoryThatTheyNeed) {
+  TpccSettings settings;
+  settings.warehouses = 4;
+  const Options atoll = job_of(settings).options();
+  EXPECT_GT(atoll.memory_bytes, 2 * job_of(settings).bytes_of_warehouse());
+  settings.engine = "farm";  // which brings its own
+  EXPECT_LT(job_of(settings).options().memory_bytes, 64u << 20);
+  EXPECT_LT(job_of(settings).options().cache_bytes, 64u << 20);
+}
+
 TEST(TpccJob, ComesToNodesAsItIs) {
   TpccSettings settings;
   settings.common.quick = true;
