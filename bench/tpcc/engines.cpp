@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::array kEngines{
     Engine{"atoll", "transactions on coherent memory", true, false, run_atoll},
+    Engine{"sqlite", "SQLite, all in memory", true, true, run_sqlite},
 };
 
 }  // namespace
