@@ -9,6 +9,8 @@ namespace {
 constexpr std::array kEngines{
     Engine{"atoll", "transactions on coherent memory", true, false, run_atoll},
     Engine{"sqlite", "SQLite, all in memory", true, true, run_sqlite},
+    Engine{"lstore", "partitioned: rows move to the node whose transaction needs them, and it commits there alone",
+           false, false, run_migrating},
 };
 
 }  // namespace

@@ -27,6 +27,7 @@ struct Engine {
 [[nodiscard]] const Engine& engine_of(std::string_view name);
 
 void run_atoll(Node& node, const nlohmann::json& json, const Job& job);
+void run_migrating(Node& node, const nlohmann::json& json, const Job& job);
 void run_sqlite(Node& node, const nlohmann::json& json, const Job& job);
 
 }  // namespace atoll::bench::tpcc
