@@ -22,7 +22,7 @@ constexpr std::uint32_t kYield_us = 200;
 constexpr std::chrono::microseconds kSleep{50};
 constexpr std::chrono::seconds kDeadline{60};
 constexpr unsigned kMostBackoff_us = 64;
-constexpr std::uint64_t kFewestBuckets = 64;
+constexpr std::uint64_t kFewestPlaces = 64;
 
 base::Host& host() noexcept {
   return base::Host::real();
@@ -78,7 +78,7 @@ Core::~Core() = default;
 
 const TableData& Core::add_table(std::string_view name, std::uint32_t key_bytes, std::uint32_t row_bytes,
                                  std::uint64_t rows, std::function<NodeId(const std::byte*)> home) {
-  auto table = std::make_unique<TableData>();
+  auto table = std::make_unique<TableData>(rows, taken_);
   table->number = std::uint16_t(tables_.size());
   table->key_bytes = key_bytes;
   table->key_space = round_up_to_8(key_bytes);
@@ -87,34 +87,66 @@ const TableData& Core::add_table(std::string_view name, std::uint32_t key_bytes,
   if (table->answer_bytes() > kAnswerBytes) {
     throw Error(fmt::format("table {}: rows of {} bytes are more than a message takes", name, row_bytes));
   }
-  const std::uint64_t buckets = std::bit_ceil(std::max(rows, kFewestBuckets));
-  table->buckets = std::make_unique<std::atomic<Entry*>[]>(buckets);
-  table->mask = buckets - 1;
-  taken_.fetch_add(buckets * sizeof(std::atomic<Entry*>), std::memory_order_relaxed);
   tables_.push_back(std::move(table));
   return *tables_.back();
 }
 
 // ---- entries ----
 
-Entry* Core::find_or_make(const TableData& table, const std::byte* key, std::uint64_t hash, Arena& arena) noexcept {
-  std::atomic<Entry*>& bucket = table.bucket(hash);
-  Entry* made = nullptr;
-  Entry* head = bucket.load(std::memory_order_acquire);
-  while (true) {
-    if (Entry* const found = TableData::find_from(head, key, hash, table.key_bytes)) return found;
-    if (made == nullptr) {
-      std::byte* const memory = arena.take(sizeof(Entry) + table.key_space + round_up_to_8(table.row_bytes), taken_);
-      if (memory == nullptr) return nullptr;
-      made = new (memory) Entry;
-      made->tag = TableData::tag_of(hash);
-      made->home = table.home(key);
-      if (made->home == self_) made->here = Here::kOwned;  // nobody has asked for it yet
-      std::memcpy(made->key(), key, table.key_bytes);
-    }
-    made->next = head;
-    if (bucket.compare_exchange_strong(head, made, std::memory_order_release, std::memory_order_acquire)) return made;
+Index::Index(std::uint64_t rows, std::atomic<std::uint64_t>& taken) : taken_(taken) {
+  all_.push_back(make(std::bit_ceil(std::max(2 * rows, kFewestPlaces)), taken));
+  if (all_.back() == nullptr) throw Error("there is no memory for an index", Errc::kOutOfMemory);
+  places_.store(all_.back().get(), std::memory_order_release);
+}
+
+/// REQUIRES: `count` is a power of two, and not 1.
+std::unique_ptr<Index::Places> Index::make(std::uint64_t count, std::atomic<std::uint64_t>& taken) noexcept {
+  auto places = std::make_unique<Places>();
+  places->all.reset(new (std::nothrow) Place[count]);
+  if (places->all == nullptr) return nullptr;
+  places->mask = count - 1;
+  places->shift = unsigned(std::countl_zero(places->mask));
+  taken.fetch_add(count * sizeof(Place), std::memory_order_relaxed);
+  return places;
+}
+
+void Index::put(Places& places, Entry& entry, std::uint64_t hash) noexcept {
+  std::uint64_t i = hash >> places.shift;
+  while (places.all[i].entry.load(std::memory_order_relaxed) != nullptr) i = (i + 1) & places.mask;
+  places.all[i].hash = hash;
+  places.all[i].entry.store(&entry, std::memory_order_release);
+}
+
+bool Index::add(Entry& entry, std::uint64_t hash) noexcept {
+  if (2 * (count_ + 1) > all_.back()->mask + 1 && !grow()) return false;
+  put(*all_.back(), entry, hash);
+  ++count_;
+  return true;
+}
+
+bool Index::grow() noexcept {
+  const Places& old = *all_.back();
+  std::unique_ptr<Places> larger = make(2 * (old.mask + 1), taken_);
+  if (larger == nullptr) return false;
+  for (std::uint64_t i = 0; i <= old.mask; ++i) {
+    Entry* const entry = old.all[i].entry.load(std::memory_order_relaxed);
+    if (entry != nullptr) put(*larger, *entry, old.all[i].hash);
   }
+  all_.push_back(std::move(larger));
+  places_.store(all_.back().get(), std::memory_order_release);
+  return true;
+}
+
+Entry* Core::find_or_make(const TableData& table, const std::byte* key, std::uint64_t hash, Arena& arena) noexcept {
+  const Latch latch(table.index.latch);
+  if (Entry* const found = table.index.find(key, hash, table.key_bytes)) return found;
+  std::byte* const memory = arena.take(sizeof(Entry) + table.key_space + round_up_to_8(table.row_bytes), taken_);
+  if (memory == nullptr) return nullptr;
+  auto* const made = new (memory) Entry;
+  made->home = table.home(key);
+  if (made->home == self_) made->here = Here::kOwned;  // nobody has asked for it yet
+  std::memcpy(made->key(), key, table.key_bytes);
+  return table.index.add(*made, hash) ? made : nullptr;
 }
 
 /// May a transaction of this time have it that has not got it yet? REQUIRES: the caller has the latch.

@@ -26,12 +26,10 @@ enum class Here : std::uint8_t { kNot, kShared, kOwned };
 /// Guarded by the latch, but for the row, `present` and `changed`, which are the lock's: who reads them holds it, or
 /// sees with the latch that nobody holds it to write.
 struct Entry {
-  Entry* next = nullptr;      // of its bucket; never changes
   std::uint64_t holder = 0;   // the oldest transaction that has it locked, of those since it was free; 0: it is free
   std::uint64_t wanted = 0;   // the oldest that waits for it; 0: none
   std::uint64_t others = 0;   // at its home: bits of the other nodes that have it
   std::uint32_t readers = 0;  // who have it locked; 0: the holder has, to write
-  std::uint32_t tag = 0;      // of its hash
   std::atomic<bool> latch{false};
   Here here = Here::kNot;
   bool present = false;
@@ -62,12 +60,13 @@ struct Entry {
   return hash ^ hash >> 32;
 }
 
-/// A short lock of one entry.
+/// A short lock, of one entry or of what is added to an index.
 ///
 /// Thread-safety: none; nobody waits, sends or looks for messages while it has one.
 class Latch {
  public:
-  explicit Latch(Entry& entry) noexcept : word_(entry.latch) {
+  explicit Latch(Entry& entry) noexcept : Latch(entry.latch) {}
+  explicit Latch(std::atomic<bool>& word) noexcept : word_(word) {
     for (unsigned spins = 0; word_.exchange(true, std::memory_order_acquire); ++spins) relax(spins);
   }
   ~Latch() { word_.store(false, std::memory_order_release); }
@@ -97,28 +96,56 @@ class Arena {
   std::size_t used_ = kChunkBytes;  // of the last one
 };
 
-/// A table on this node. The index is a hash table whose buckets are lists that only grow, so that it is read without
-/// any lock.
+/// Finds entries by their keys: open addressing, at most half full, twice as large when it would be more. Places are in
+/// the order of the hashes, so that to grow is to read one array and write another from their beginning to their end.
+///
+/// Thread-safety: `find` takes no lock, and may miss what is being added. `add` is called by one thread at a time.
+class Index {
+ public:
+  Index(std::uint64_t rows, std::atomic<std::uint64_t>& taken);
+
+  /// `bytes`: of the key, which most callers know when they are compiled. Null: there is none.
+  [[nodiscard]] Entry* find(const std::byte* key, std::uint64_t hash, std::size_t bytes) const noexcept {
+    const Places& places = *places_.load(std::memory_order_acquire);
+    for (std::uint64_t i = hash >> places.shift;; i = (i + 1) & places.mask) {
+      const Place& place = places.all[i];
+      Entry* const entry = place.entry.load(std::memory_order_acquire);
+      if (entry == nullptr || (place.hash == hash && std::memcmp(entry->key(), key, bytes) == 0)) return entry;
+    }
+  }
+  /// False: there is no memory. REQUIRES: there is none with this key.
+  [[nodiscard]] bool add(Entry& entry, std::uint64_t hash) noexcept;
+  std::atomic<bool> latch{false};  // for who adds
+
+ private:
+  struct Place {
+    std::uint64_t hash = 0;  // never changes once there is an entry
+    std::atomic<Entry*> entry{nullptr};
+  };
+  struct Places {
+    unsigned shift = 0;
+    std::uint64_t mask = 0;
+    std::unique_ptr<Place[]> all;
+  };
+  [[nodiscard]] static std::unique_ptr<Places> make(std::uint64_t count, std::atomic<std::uint64_t>& taken) noexcept;
+  static void put(Places& places, Entry& entry, std::uint64_t hash) noexcept;
+  [[nodiscard]] bool grow() noexcept;
+
+  std::atomic<std::uint64_t>& taken_;  // bytes
+  std::uint64_t count_ = 0;
+  std::vector<std::unique_ptr<Places>> all_;  // the old ones too: somebody may still be looking there
+  std::atomic<Places*> places_{nullptr};
+};
+
+/// A table on this node.
 struct TableData {
+  TableData(std::uint64_t rows, std::atomic<std::uint64_t>& taken) : index(rows, taken) {}
+
   std::uint16_t number = 0;
   std::uint32_t key_bytes = 0, key_space = 0, row_bytes = 0;
   std::function<NodeId(const std::byte*)> home;
-  std::unique_ptr<std::atomic<Entry*>[]> buckets;
-  std::uint64_t mask = 0;
+  mutable Index index;
 
-  [[nodiscard]] std::atomic<Entry*>& bucket(std::uint64_t hash) const noexcept { return buckets[hash & mask]; }
-  /// `bytes` is key_bytes, which most callers know when they are compiled. Null: there is none yet.
-  [[nodiscard]] Entry* find(const std::byte* key, std::uint64_t hash, std::size_t bytes) const noexcept {
-    return find_from(bucket(hash).load(std::memory_order_acquire), key, hash, bytes);
-  }
-  [[nodiscard]] static Entry* find_from(Entry* entry, const std::byte* key, std::uint64_t hash,
-                                        std::size_t bytes) noexcept {
-    while (entry != nullptr && (entry->tag != tag_of(hash) || std::memcmp(entry->key(), key, bytes) != 0)) {
-      entry = entry->next;
-    }
-    return entry;
-  }
-  [[nodiscard]] static std::uint32_t tag_of(std::uint64_t hash) noexcept { return std::uint32_t(hash >> 32); }
   [[nodiscard]] std::byte* row(Entry& entry) const noexcept { return entry.row(key_space); }
   [[nodiscard]] std::uint32_t answer_bytes() const noexcept;  // what an answer about one key takes
 };

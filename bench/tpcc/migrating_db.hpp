@@ -72,7 +72,7 @@ class MigratingDb {
       Place(const migrating::TableData& table, const Key& of) noexcept
           : key(std::as_bytes(std::span(&of, 1)).data()),
             hash(migrating::hash_of(key, sizeof(Key))),
-            entry(table.find(key, hash, sizeof(Key))) {}
+            entry(table.index.find(key, hash, sizeof(Key))) {}
       const std::byte* key;
       std::uint64_t hash;
       migrating::Entry* entry;  // null: none yet

@@ -224,7 +224,7 @@ std::uint64_t Core::serve(const Call& call, std::span<const std::byte> message, 
     bytes += table.answer_bytes();
     if ((left >> i & 1) == 0) continue;
     const std::uint64_t hash = hash_of(key, table.key_bytes);
-    entries[i] = table.find(key, hash, table.key_bytes);
+    entries[i] = table.index.find(key, hash, table.key_bytes);
     if (entries[i] == nullptr) {
       const std::lock_guard lock(handlers_mutex_);
       entries[i] = find_or_make(table, key, hash, handlers_arena_);
@@ -304,7 +304,7 @@ void Core::hear_settled(NodeId asker, std::span<const std::byte> message) noexce
     const TableData& table = *tables_[item.table];
     const std::byte* const key = message.data() + at + sizeof(QuestionItem);
     at += sizeof(QuestionItem) + table.key_space;
-    Entry* const entry = table.find(key, hash_of(key, table.key_bytes), table.key_bytes);
+    Entry* const entry = table.index.find(key, hash_of(key, table.key_bytes), table.key_bytes);
     ATOLL_CHECK(entry != nullptr);
     const Latch latch(*entry);
     ATOLL_CHECK(entry->holder == head.time && entry->readers == 0);

@@ -322,6 +322,32 @@ TEST(TpccMigrating, OnOneNodeToo) {
   transfer(1, 3, 5, true);
 }
 
+/// The index grows while others search it, and from where others ask.
+TEST(TpccMigrating, ATableHasMoreRowsThanWereExpected) {
+  Cluster cluster(2);
+  constexpr std::uint32_t kKeys = 5000, kWorkers = 2;  // a hundred are expected
+  cluster.at_once(kWorkers, [&](const Accounts& accounts, MigratingDb& db, unsigned worker) {
+    const auto key = [&](std::uint32_t i) { return OrderKey{i % 50 == 0 ? 1u : worker / kWorkers, worker, i}; };
+    for (std::uint32_t i = 0; i < kKeys; ++i) {
+      const Status status = db.transact([&](Txn& t) -> Status {
+        if (i > 0) {
+          const auto row = t.read(accounts, key(i / 2));
+          if (!row.ok()) return row.status();
+          EXPECT_EQ((*row)->customer, i / 2);
+        }
+        return t.insert(accounts, key(i), Cluster::row_of(i));
+      });
+      ASSERT_TRUE(status.ok()) << status.to_string();
+    }
+  });
+  for (const std::uint32_t i : {1u, 50u, 4999u}) {
+    for (std::uint32_t worker = 0; worker < 2 * kWorkers; ++worker) {
+      const OrderKey key{i % 50 == 0 ? 1u : worker / kWorkers, worker, i};
+      EXPECT_EQ(cluster.read(0, key), i) << worker;
+    }
+  }
+}
+
 TEST(TpccMigrating, MoreThreadsThanItWasMadeForAreRefused) {
   Cluster cluster(1);
   std::atomic<unsigned> here{0}, refused{0};
