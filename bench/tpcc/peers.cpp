@@ -19,10 +19,11 @@ constexpr std::uint64_t kMagic = 0x41746f6c50656572;  // "AtolPeer"
 constexpr std::uint32_t kSpin_ns = 2000;
 constexpr std::uint32_t kYield_us = 200;
 constexpr std::uint64_t kSleepSlice_us = 1000;
-constexpr std::uint64_t kLook_us = 2000;         // of the service thread at whether others poll
+constexpr std::uint64_t kLook_us = 1000;         // of the service thread at whether others poll
 constexpr std::uint64_t kLongSleep_us = 20'000;  // of the service thread when it is woken for messages
 constexpr unsigned kMessagesAtOnce = 16;         // of one ring, before others have their turn
 constexpr std::uint64_t kPage = 4096;
+constexpr const char* kIsGone = "a node that this engine needs is gone";
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -205,8 +206,15 @@ Peers::Bell& Peers::bell(NodeId node) const noexcept {
 
 // ---- waiting ----
 
+Status Peers::all_here() const noexcept {
+  for (NodeId node = 0; node < count_; ++node) {
+    if (node != self_ && node_.presence(node) != Presence::kHere) return {Errc::kNodeDied, kIsGone, node};
+  }
+  return {};
+}
+
 Status Peers::why_to_give_up(const base::Backoff& backoff, NodeId on) const noexcept {
-  if (node_.presence(on) != Presence::kHere) return {Errc::kNodeDied, "a node that this engine needs is gone", on};
+  if (node_.presence(on) != Presence::kHere) return {Errc::kNodeDied, kIsGone, on};
   if (backoff.now() - backoff.start() > options_.deadline) {
     return {Errc::kDeadline, "a node does not answer: has it as many engines as the others?", on};
   }

@@ -105,6 +105,8 @@ class Peers {
     polls.store(polls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return has_mail() && drain_all();
   }
+  /// kNodeDied: a node is gone, and it may be in vain to try anything again.
+  [[nodiscard]] Status all_here() const noexcept;
 
  private:
   static constexpr std::uint32_t kLine = 64;
