@@ -22,6 +22,7 @@ constexpr std::uint32_t kYield_us = 200;
 constexpr std::chrono::microseconds kSleep{50};
 constexpr std::chrono::seconds kDeadline{60};
 constexpr unsigned kMostBackoff_us = 64;
+constexpr unsigned kAttemptsBetweenLooks = 64;  // at whether all nodes are there
 constexpr std::uint64_t kFewestPlaces = 64;
 
 base::Host& host() noexcept {
@@ -79,7 +80,9 @@ Core::~Core() = default;
 const TableData& Core::add_table(std::string_view name, std::uint32_t key_bytes, std::uint32_t row_bytes,
                                  std::uint64_t rows, std::function<NodeId(const std::byte*)> home) {
   auto table = std::make_unique<TableData>(rows, taken_);
-  table->number = std::uint16_t(tables_.size());
+  const std::uint16_t number = tables_count_.load(std::memory_order_relaxed);
+  if (number == kMostTables) throw Error(fmt::format("this engine can have {} tables", kMostTables));
+  table->number = number;
   table->key_bytes = key_bytes;
   table->key_space = round_up_to_8(key_bytes);
   table->row_bytes = row_bytes;
@@ -87,8 +90,15 @@ const TableData& Core::add_table(std::string_view name, std::uint32_t key_bytes,
   if (table->answer_bytes() > kAnswerBytes) {
     throw Error(fmt::format("table {}: rows of {} bytes are more than a message takes", name, row_bytes));
   }
-  tables_.push_back(std::move(table));
-  return *tables_.back();
+  tables_[number] = std::move(table);
+  tables_count_.store(number + 1, std::memory_order_release);
+  return *tables_[number];
+}
+
+/// Of a message: all nodes have added it before any of them says anything about it.
+const TableData& Core::table(std::uint16_t number) const noexcept {
+  ATOLL_CHECK(number < tables_count_.load(std::memory_order_acquire));
+  return *tables_[number];
 }
 
 // ---- entries ----
@@ -202,10 +212,11 @@ Core::Lock Core::lock(Worker& worker, Entry& entry, bool exclusive) noexcept {
     retry_parked();
     if (!backoff.pause()) {
       host().sleep_for(kSleep);
-      if (backoff.now() - backoff.start() > kDeadline) {
-        worker.broken = {Errc::kDeadline, "a row stays locked: has a node that locked it died?"};
-        break;
+      worker.broken = peers_.all_here();  // or a lock might be a dead node's
+      if (worker.broken.ok() && backoff.now() - backoff.start() > kDeadline) {
+        worker.broken = {Errc::kDeadline, "a row stays locked"};
       }
+      if (!worker.broken.ok()) break;
     }
     lock = try_lock(worker, entry, exclusive);
   }
@@ -318,7 +329,7 @@ void Core::release_all(Worker& worker) noexcept {
   if (any) retry_parked();
 }
 
-void Core::back_off(Worker& worker, unsigned attempt) noexcept {
+Status Core::back_off(Worker& worker, unsigned attempt) noexcept {
   const std::uint64_t most_us = std::min<std::uint64_t>(kMostBackoff_us, std::uint64_t{1} << std::min(attempt, 16u));
   const auto end = host().now() + std::chrono::nanoseconds(worker.random.below(most_us * 1000));
   base::Backoff backoff(host(), kSpin_ns, kYield_us, worker.learned);
@@ -327,6 +338,7 @@ void Core::back_off(Worker& worker, unsigned attempt) noexcept {
     retry_parked();
     if (!backoff.pause()) backoff.reset();
   } while (host().now() < end);
+  return attempt % kAttemptsBetweenLooks == kAttemptsBetweenLooks - 1 ? peers_.all_here() : Status();
 }
 
 }  // namespace atoll::bench::tpcc::migrating

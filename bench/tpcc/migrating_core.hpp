@@ -227,8 +227,8 @@ class Core final : public PeerHandler {
   void note_change(Worker& worker, const TableData& table, Entry& entry);
   void commit(Worker& worker) noexcept;
   void roll_back(Worker& worker) noexcept;
-  /// Before attempt number `attempt` + 1.
-  void back_off(Worker& worker, unsigned attempt) noexcept;
+  /// Before attempt number `attempt` + 1. kNodeDied: it would be in vain.
+  [[nodiscard]] Status back_off(Worker& worker, unsigned attempt) noexcept;
 
   /// Any thread.
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept { return taken_.load(std::memory_order_relaxed); }
@@ -237,6 +237,7 @@ class Core final : public PeerHandler {
   void handle(const Call& call, std::span<const std::byte> message) noexcept override;
 
  private:
+  static constexpr std::size_t kMostTables = 64;
   enum class Lock : std::uint8_t { kHave, kMustFetch, kWait, kDie };
   enum class Question : std::uint32_t { kWant, kGiveUp, kSettle };
   struct QuestionHead;
@@ -249,6 +250,7 @@ class Core final : public PeerHandler {
     std::uint64_t left = 0;  // bits of its items that are not answered
   };
 
+  [[nodiscard]] const TableData& table(std::uint16_t number) const noexcept;
   [[nodiscard]] Entry* find_or_make(const TableData& table, const std::byte* key, std::uint64_t hash,
                                     Arena& arena) noexcept;
   [[nodiscard]] static Lock judge(Entry& entry, std::uint64_t time, bool exclusive) noexcept;
@@ -277,9 +279,10 @@ class Core final : public PeerHandler {
   void retry_parked() noexcept;
 
   const NodeId self_, count_;
-  std::vector<std::unique_ptr<TableData>> tables_;
-  std::vector<Worker> workers_;  // by the thread's place among those of the node
-  std::mutex handlers_mutex_;    // of the arena of those who serve, who have none of their own
+  std::array<std::unique_ptr<TableData>, kMostTables> tables_;
+  std::atomic<std::uint16_t> tables_count_{0};  // that messages may be about
+  std::vector<Worker> workers_;                 // by the thread's place among those of the node
+  std::mutex handlers_mutex_;                   // of the arena of those who serve, who have none of their own
   Arena handlers_arena_;
   std::mutex parked_mutex_;
   std::vector<Parked> parked_;

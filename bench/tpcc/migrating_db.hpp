@@ -143,7 +143,8 @@ class MigratingDb {
         core_.aborts.fetch_add(1, std::memory_order_relaxed);
         return status;
       }
-      core_.back_off(**worker, attempt);
+      status = core_.back_off(**worker, attempt);
+      if (!status.ok()) return status;
     }
   }
   [[nodiscard]] Counts counts() const noexcept {

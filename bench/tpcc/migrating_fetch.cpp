@@ -217,7 +217,7 @@ std::uint64_t Core::serve(const Call& call, std::span<const std::byte> message, 
   std::size_t at = sizeof(QuestionHead);
   for (std::uint32_t i = 0; i < head.count; ++i) {
     const auto item = read_at<QuestionItem>(message, at);
-    const TableData& table = *tables_[item.table];
+    const TableData& table = this->table(item.table);
     const std::byte* const key = message.data() + at + sizeof(QuestionItem);
     at += sizeof(QuestionItem) + table.key_space;
     places[i] = bytes;
@@ -301,7 +301,7 @@ void Core::hear_settled(NodeId asker, std::span<const std::byte> message) noexce
   std::size_t at = sizeof(QuestionHead);
   for (std::uint32_t i = 0; i < head.count; ++i) {
     const auto item = read_at<QuestionItem>(message, at);
-    const TableData& table = *tables_[item.table];
+    const TableData& table = this->table(item.table);
     const std::byte* const key = message.data() + at + sizeof(QuestionItem);
     at += sizeof(QuestionItem) + table.key_space;
     Entry* const entry = table.index.find(key, hash_of(key, table.key_bytes), table.key_bytes);
