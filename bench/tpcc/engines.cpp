@@ -10,6 +10,9 @@ constexpr std::array kEngines{
     Engine{"atoll", "transactions on coherent memory", true, false, run_atoll},
     Engine{"farm", "optimistic, versions, two-phase commit with the data's homes, no coherent cache", false, false,
            run_farm},
+    Engine{"lstore", "partitioned: rows move to the node whose transaction needs them, and it commits there alone",
+           false, false, run_migrating},
+    Engine{"sqlite", "SQLite, all in memory", true, true, run_sqlite},
 };
 
 }  // namespace

@@ -28,5 +28,7 @@ struct Engine {
 
 void run_atoll(Node& node, const nlohmann::json& json, const Job& job);
 void run_farm(Node& node, const nlohmann::json& json, const Job& job);
+void run_migrating(Node& node, const nlohmann::json& json, const Job& job);
+void run_sqlite(Node& node, const nlohmann::json& json, const Job& job);
 
 }  // namespace atoll::bench::tpcc

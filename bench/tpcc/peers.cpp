@@ -343,8 +343,12 @@ Result<std::span<const std::byte>> Peers::await(unsigned thread, NodeId from) no
   return std::span(reinterpret_cast<const std::byte*>(&found + 1), std::min(found.bytes, options_.answer_bytes));
 }
 
+/// What stands there was perhaps written by another thread, which has answered; the asker knows that it was before, and
+/// so the question says it, but only by way of the asker.
 std::span<std::byte> Peers::room_for_answer(const Call& call) const noexcept {
-  return {reinterpret_cast<std::byte*>(&answer_head(call.asker, call.thread, self_) + 1), options_.answer_bytes};
+  AnswerHead& place = answer_head(call.asker, call.thread, self_);
+  (void)place.number.load(std::memory_order_acquire);
+  return {reinterpret_cast<std::byte*>(&place + 1), options_.answer_bytes};
 }
 
 void Peers::answer(const Call& call, std::uint32_t bytes) noexcept {
