@@ -234,7 +234,7 @@ void add_tpcc_size(CLI::App& tpcc, bench::TpccSettings& settings) {
   tpcc.add_option("--threads", settings.threads, "Threads of a node [1]")
       ->type_name("N")
       ->check(CLI::Range(1, 64).description(""));
-  tpcc.add_option("--seconds", settings.seconds, "How long a run takes [10, figures 2, quick 0.5]")
+  tpcc.add_option("--seconds", settings.seconds, "How long a run takes [5, figures 2, quick 0.5]")
       ->type_name("S")
       ->check(CLI::Range(0.01, 3600.0).description(""));
   tpcc.add_option("--seed", settings.seed, "What all random numbers come from")->type_name("N")->capture_default_str();

@@ -9,7 +9,7 @@
 namespace atoll::bench::tpcc {
 namespace {
 
-constexpr double kMostOrdersPerSecond = 40'000;  // of a thread
+constexpr double kMostOrdersPerSecond = 80'000;  // of a thread
 constexpr double kLinesOfAnOrder = 10;
 
 /// A row with its entry in an index, in Atoll's engine: a head of 24 bytes, and what the heap rounds up.

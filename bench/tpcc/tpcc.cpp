@@ -35,7 +35,7 @@ Job job_of(const TpccSettings& settings) {
   shape.temporal_locality = settings.temporal_locality;
   job.mix =
       settings.mix == "neworder-payment" || !engine_of(settings.engine).is_ordered ? Mix::kNewOrderPayment : Mix::kFull;
-  job.seconds = settings.seconds > 0 ? settings.seconds : (common.quick ? 0.5 : 10);
+  job.seconds = settings.seconds > 0 ? settings.seconds : (common.quick ? 0.5 : 5);
   job.repetitions = common.repetitions > 0 ? common.repetitions : 1;
   return job;
 }

@@ -22,6 +22,7 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
       host_(host),
       membership_(std::move(membership)),
       act_until_(membership_->act_until()),
+      page_joiner_(host, [this](const std::byte* begin, std::uint64_t bytes) { segment_.join_pages(begin, bytes); }),
       transport_(std::move(transport)),
       threads_(host),
       reach_(membership_->count()),
@@ -104,7 +105,7 @@ void Runtime::connect(const Legacy& legacy) {
       self_, options_.line_bytes, extents,
       memory::LineMap::Own{segment_.memory(), segment_.directory(), segment_.lines()}, !threads_.has_barrier(),
       host_.has_inlined_hits(),
-      [this](const std::byte* begin, std::uint64_t bytes) { segment_.join_pages(begin, bytes); });
+      [this](const std::byte* begin, std::uint64_t bytes) { page_joiner_.want(begin, bytes); });
   threads_.set_table(lines_->table(), options_.consistency == Consistency::kSc || journal_ != nullptr);
   begin_sessions(brought);
   limits_ = {nodes_,

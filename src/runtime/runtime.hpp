@@ -23,6 +23,7 @@
 #include "memory/allocator.hpp"
 #include "memory/cache_slots.hpp"
 #include "memory/line_map.hpp"
+#include "memory/page_joiner.hpp"
 #include "memory/segment.hpp"
 #include "runtime/inspection.hpp"
 #include "runtime/journal.hpp"
@@ -457,6 +458,7 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   bool recovered_ = false;
   std::map<std::string, std::uint64_t> recovered_names_;
   memory::Segment segment_;
+  memory::PageJoiner page_joiner_;
   std::unique_ptr<Transport> transport_;
   std::vector<std::uint64_t> memory_bytes_;  // per node
   std::vector<std::uint32_t> cache_slots_;   // per node
