@@ -121,9 +121,13 @@ void print_table(const std::vector<Record>& records) {
   std::fflush(stdout);
 }
 
+std::string json_line(const Record& record) {
+  return to_object(record).dump();
+}
+
 void write_json_lines(const std::string& path, const std::vector<Record>& records) {
   std::ofstream file(path);
-  for (const Record& record : records) file << to_object(record).dump() << '\n';
+  for (const Record& record : records) file << json_line(record) << '\n';
   file.close();
   if (!file) throw Error(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
 }

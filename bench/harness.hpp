@@ -71,6 +71,7 @@ struct Record {
 
 /// An aligned table on stdout.
 void print_table(const std::vector<Record>& records);
+[[nodiscard]] std::string json_line(const Record& record);
 /// One JSON object per line. Throws Error when the file cannot be written.
 void write_json_lines(const std::string& path, const std::vector<Record>& records);
 

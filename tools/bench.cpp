@@ -278,19 +278,27 @@ void add_tpcc(CLI::App& bench) {
                                          fmt::format("Sweep as a figure of a paper does: {}", fmt::join(figures, ", ")))
                             ->type_name("FIGURE")
                             ->check(CLI::IsMember(figures).description(""));
-  CLI::Option* scaling = tpcc->add_flag("--scaling", settings.scaling, "Two nodes against one, nothing remote");
+  const std::vector<std::string> comparisons = bench::tpcc_comparisons();
+  CLI::Option* compare =
+      tpcc->add_option("--compare", settings.compare,
+                       fmt::format("Two sides by turns, with their ratio: {}", fmt::join(comparisons, ", ")))
+          ->type_name("NAME")
+          ->check(CLI::IsMember(comparisons).description(""));
   for (const char* own :
        {"--mix", "--distribution-ratio", "--read-ratio", "--temporal-locality", "--engine", "--log"}) {
     figure->excludes(tpcc->get_option(own));
   }
-  for (const char* own : {"--nodes", "--distribution-ratio", "--log"}) scaling->excludes(tpcc->get_option(own));
-  scaling->excludes(figure);
+  for (const char* own : {"--nodes", "--distribution-ratio", "--log", "--engine"}) {
+    compare->excludes(tpcc->get_option(own));
+  }
+  compare->excludes(figure);
   tpcc->footer(
       "Examples:\n"
       "  atoll bench tpcc --quick\n"
       "  atoll bench tpcc --warehouses 4 --nodes 2 --threads 2 --seconds 30 --log process\n"
       "  atoll bench tpcc --mix neworder-payment --distribution-ratio 0.2\n"
-      "  atoll bench tpcc --figure gam11");
+      "  atoll bench tpcc --figure gam11\n"
+      "  atoll bench tpcc --compare sqlite");
   tpcc->callback([arguments] {
     bench::TpccSettings& chosen = arguments->settings;
     if (arguments->log == "process") chosen.log = LogMode::kProcess;

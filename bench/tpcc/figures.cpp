@@ -1,4 +1,4 @@
-// GAM's Figures 11 and 12, and what a second node brings.
+// GAM's Figures 11 and 12.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,8 @@ struct Series {
 /// Thread-safety: none.
 class FigureRun {
  public:
-  FigureRun(const TpccSettings& settings, std::vector<std::string>& lines) : settings_(settings), lines_(lines) {
+  FigureRun(const TpccSettings& settings, std::vector<std::string>& lines)
+      : settings_(settings), lines_(lines), repetitions_(repetitions_of(settings)) {
     for (const Engine& engine : engines()) {
       if (!engine.is_of_one_node) engines_.emplace_back(engine.name);
     }
@@ -35,13 +36,14 @@ class FigureRun {
       std::vector<Series> series;
       for (const std::string& engine : engines_) series.push_back({engine});
       const std::vector<int> all{0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100}, few{0, 50, 100};
-      total_ = int(series.size() * (quick ? few : all).size());
+      total_ = repetitions_ * int(series.size() * (quick ? few : all).size());
       table("gam11: New-Order and Payment", series, quick ? few : all, [](const Series& one) { return one.engine; });
+      print_table(records_);
       return code_;
     }
     const std::vector<double> values = quick ? std::vector{0.0, 1.0} : std::vector{0.0, 0.5, 0.8, 1.0};
     const std::vector<int> ratios = quick ? std::vector{0, 100} : std::vector{0, 20, 50, 100};
-    total_ = int(2 * engines_.size() * values.size() * ratios.size());
+    total_ = repetitions_ * int(2 * engines_.size() * values.size() * ratios.size());
     for (const std::string& engine : engines_) {
       std::vector<Series> reads, localities;
       for (const double value : values) reads.push_back({engine, value, 0});
@@ -62,17 +64,37 @@ class FigureRun {
                                    some.shape.homes.warehouses, some.shape.homes.nodes, some.threads, "remote %");
     for (const Series& one : series) text += fmt::format("  {:>12}", name(one));
     for (const int ratio : ratios) {
+      std::vector<std::vector<double>> rates(series.size());
+      for (int i = 0; i < repetitions_; ++i) {  // by turns
+        for (std::size_t k = 0; k < series.size(); ++k) rates[k].push_back(point(series[k], ratio));
+      }
       text += fmt::format("\n{:>12}", ratio);
-      for (const Series& one : series) text += fmt::format("  {:>12.0f}", point(one, ratio));
+      for (const std::vector<double>& of_one : rates) text += fmt::format("  {:>12.0f}", median(of_one));
+      if (settings_.figure == "gam11") compare(ratio, rates, some.threads);
     }
     fmt::print("{}\n\n", text);
     std::fflush(stdout);
+  }
+
+  /// Atoll's engine, which is the first, with each of the others.
+  void compare(int ratio, const std::vector<std::vector<double>>& rates, unsigned threads) {
+    constexpr int kLocalMostly = 40;
+    for (std::size_t k = 1; k < rates.size(); ++k) {
+      const bool has_bar = engines_[k] == "farm";
+      const Bar bar{has_bar ? Bar::Side::kAtLeast : Bar::Side::kNone, ratio <= kLocalMostly ? 1.3 : 0.95};
+      const std::string name = fmt::format("remote_{}", ratio);
+      const Samples samples{name, settings_.nodes > 0 ? settings_.nodes : NodeId(2), rates[0], rates[k]};
+      records_.push_back(make_record("tpcc", CaseInfo{name, "tx/s", engines_[k], true, bar}, samples));
+      records_.back().threads = threads;
+      lines_.push_back(json_line(records_.back()));
+    }
   }
 
   [[nodiscard]] Job job(const Series& series, int ratio) const {
     TpccSettings settings = settings_;
     settings.engine = series.engine;
     settings.mix = "neworder-payment";
+    settings.common.repetitions = 1;
     settings.distribution_ratio = ratio / 100.0;
     settings.read_ratio = series.read_ratio;
     settings.temporal_locality = series.temporal_locality;
@@ -100,6 +122,8 @@ class FigureRun {
   const TpccSettings& settings_;
   std::vector<std::string>& lines_;
   std::vector<std::string> engines_;
+  const int repetitions_;
+  std::vector<Record> records_;
   int done_ = 0, total_ = 1;
   int code_ = 0;
 };
@@ -108,40 +132,6 @@ class FigureRun {
 
 int run_figure(const TpccSettings& settings, std::vector<std::string>& lines) {
   return FigureRun(settings, lines).run();
-}
-
-/// They take turns, each time with a new cluster.
-int run_scaling(const TpccSettings& settings, std::vector<std::string>& lines) {
-  constexpr NodeId kMore = 2;
-  const int repetitions =
-      settings.common.repetitions > 0 ? settings.common.repetitions : (settings.common.quick ? 1 : 3);
-  int code = 0;
-  Samples samples{"scaling", kMore, {}, {}};
-  for (int i = 0; i < 2 * repetitions; ++i) {
-    TpccSettings one = settings;
-    const bool is_more = i % 2 == 1;
-    one.nodes = is_more ? kMore : NodeId(1);
-    one.scaling = false;
-    one.common.repetitions = 1;
-    one.distribution_ratio = 0;
-    if (one.seconds <= 0 && !one.common.quick) one.seconds = 5;
-    const unsigned threads = std::max(1u, settings.threads);
-    const std::uint32_t of_a_node = settings.warehouses > 0 ? std::max(1u, settings.warehouses / kMore) : threads;
-    one.warehouses = of_a_node * one.nodes;
-    Job job = job_of(one);
-    job.label = fmt::format("scaling/nodes={}", one.nodes);
-    job.done = i;
-    job.total = 2 * repetitions;
-    const Outcome outcome = run_cluster(job);
-    lines.push_back(json_line(job, LogMode::kOff, outcome));
-    if (!tell_violations(job, outcome)) code = 1;
-    (is_more ? samples.values : samples.baselines).push_back(outcome.rate());
-  }
-  constexpr CaseInfo kScaling{"", "tx/s", "1 node", true, {Bar::Side::kAtLeast, 1.7}};
-  Record record = make_record("tpcc", kScaling, samples);
-  record.threads = std::max(1u, settings.threads);
-  print_table({record});
-  return code;
 }
 
 }  // namespace atoll::bench::tpcc

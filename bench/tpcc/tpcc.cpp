@@ -21,7 +21,7 @@ Job job_of(const TpccSettings& settings) {
   Job job;
   job.engine = settings.engine;
   job.label = settings.engine;
-  const bool one_node = settings.scaling || engine_of(settings.engine).is_of_one_node;
+  const bool one_node = engine_of(settings.engine).is_of_one_node;
   Shape& shape = job.shape;
   shape.homes.nodes = settings.nodes > 0 ? settings.nodes : NodeId(one_node ? 1 : 2);
   job.threads = settings.threads > 0 ? settings.threads : 1;
@@ -79,6 +79,10 @@ std::vector<std::string> tpcc_figures() {
   return {"gam11", "gam12"};
 }
 
+std::vector<std::string> tpcc_comparisons() {
+  return tpcc::comparison_names();
+}
+
 std::string check_tpcc(const TpccSettings& settings) {
   const tpcc::Engine& engine = tpcc::engine_of(settings.engine);
   const tpcc::Job job = tpcc::job_of(settings);
@@ -120,7 +124,7 @@ int run_tpcc(const TpccSettings& settings) {
     if (!settings.figure.empty()) {
       code = tpcc::run_figure(settings, lines);
     } else {
-      code = settings.scaling ? tpcc::run_scaling(settings, lines) : tpcc::run_one(settings, lines);
+      code = settings.compare.empty() ? tpcc::run_one(settings, lines) : tpcc::run_comparison(settings, lines);
     }
   } catch (const cluster::LaunchFailed& failure) {
     fmt::print(stderr, "atoll bench: {}\n", failure.what());

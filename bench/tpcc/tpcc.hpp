@@ -23,12 +23,13 @@ struct TpccSettings {
   LogMode log = LogMode::kOff;
   std::string directory;  // of logs meanwhile; empty: that for temporary files
   std::uint64_t seed = 1;
-  std::string figure;  // one of tpcc_figures, or empty
-  bool scaling = false;
+  std::string figure;   // one of tpcc_figures, or empty
+  std::string compare;  // one of tpcc_comparisons, or empty
 };
 
 [[nodiscard]] std::vector<std::string> tpcc_engines();
 [[nodiscard]] std::vector<std::string> tpcc_figures();
+[[nodiscard]] std::vector<std::string> tpcc_comparisons();
 /// What is wrong with them; empty: nothing.
 [[nodiscard]] std::string check_tpcc(const TpccSettings& settings);
 /// Prints what was found. 0; 1 when a consistency condition does not hold; or the exit code when something failed to
@@ -51,9 +52,12 @@ bool print(const Job& job, LogMode log, const Outcome& outcome);
 /// What does not hold, on stderr. True: nothing.
 bool tell_violations(const Job& job, const Outcome& outcome);
 
-/// Figures 11 and 12 of GAM's paper, and one node against two; `lines` gets a line of JSON for each job.
+[[nodiscard]] std::vector<std::string> comparison_names();
+/// How often what is compared is run.
+[[nodiscard]] int repetitions_of(const TpccSettings& settings);
+/// Figures 11 and 12 of GAM's paper, and two sides by turns; `lines` gets a line of JSON for each job and each ratio.
 int run_figure(const TpccSettings& settings, std::vector<std::string>& lines);
-int run_scaling(const TpccSettings& settings, std::vector<std::string>& lines);
+int run_comparison(const TpccSettings& settings, std::vector<std::string>& lines);
 
 }  // namespace tpcc
 }  // namespace atoll::bench

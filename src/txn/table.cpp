@@ -329,7 +329,7 @@ Result<Found> TableData::find(std::span<const std::byte> key, std::uint64_t hash
 }
 
 /// In three rounds, so that what is fetched for one key is under way together with the others': buckets, entries, rows.
-Status TableData::prefetch(std::span<const std::byte> keys, bool to_update) const {
+Status TableData::prefetch(std::span<const std::byte> keys, bool to_update, Hints& hints) const {
   if (tree_) return {};
   const std::size_t key_bytes = root_.key_bytes;
   std::array<Sought, kSoughtAtOnce> sought;
@@ -337,42 +337,44 @@ Status TableData::prefetch(std::span<const std::byte> keys, bool to_update) cons
     std::size_t count = 0;
     for (; count < kSoughtAtOnce && !keys.empty(); ++count, keys = keys.subspan(key_bytes)) {
       const auto key = keys.first(key_bytes);
-      Sought& one = sought[count] = {hash(key), {}};
+      Sought& one = sought[count] = {hash(key), {}, {}};
       const std::uint32_t number = block_of(key, one.hash);
       const Result<GlobalAddress> in = block(number);
       if (!in.ok()) return in.status();
       if (!*in) continue;
-      one.at = bucket(*in, bucket_of(key, one.hash));
-      if (const Status status = node_.prefetch(one.at, sizeof(BucketHead)); !status.ok()) return status;
+      one.bucket = bucket(*in, bucket_of(key, one.hash));
+      if (const Status status = node_.prefetch(one.bucket, sizeof(BucketHead)); !status.ok()) return status;
     }
     const std::span<Sought> all(sought.data(), count);
     for (Sought& one : all) {
       if (const Status status = prefetch_entry(one); !status.ok()) return status;
     }
     for (const Sought& one : all) {
-      if (const Status status = prefetch_row(one, to_update); !status.ok()) return status;
+      if (const Status status = prefetch_row(one, to_update, hints); !status.ok()) return status;
     }
   }
   return {};
 }
 
-/// From the bucket to the first entry that may be the key's; null: there is none.
+/// The first entry that may be the key's.
 Status TableData::prefetch_entry(Sought& sought) const {
-  if (!sought.at) return {};
+  if (!sought.bucket) return {};
   BucketHead head;
-  if (const Status status = node_.read_words(sought.at, bytes_of(head)); !status.ok()) return status;
+  if (const Status status = node_.read_words(sought.bucket, bytes_of(head)); !status.ok()) return status;
   const auto tag = std::find(head.tags.begin(), head.tags.begin() + kEntries, tag_of(sought.hash));
   const auto index = std::size_t(tag - head.tags.begin());
-  sought.at = index < kEntries ? sought.at + entry_at(index) : GlobalAddress();
-  return sought.at ? node_.prefetch(sought.at, sizeof(Entry)) : Status();
+  if (index == kEntries) return {};
+  sought.entry = sought.bucket + entry_at(index);
+  return node_.prefetch(sought.entry, sizeof(Entry));
 }
 
-Status TableData::prefetch_row(const Sought& sought, bool to_update) const {
-  if (!sought.at) return {};
-  const auto word = node_.read<std::uint64_t>(sought.at);
+Status TableData::prefetch_row(const Sought& sought, bool to_update, Hints& hints) const {
+  if (!sought.entry) return {};
+  const auto word = node_.read<std::uint64_t>(sought.entry);
   if (!word.ok()) return word.status();
   const Entry entry{*word};
   if (!entry.fits(sought.hash)) return {};
+  hints.add(sought.hash, {this, entry.address(), sought.bucket});
   return node_.prefetch(entry.address(), block_bytes(), to_update ? LockMode::kWrite : LockMode::kRead);
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "txn/hash_index.hpp"
 #include "txn/tree.hpp"
 #include "txn/workspace.hpp"
 
@@ -19,6 +20,36 @@ struct Found {
   GlobalAddress row;                 // null: the key is not there
   RowHead head;
   std::span<std::byte> block;  // head, key and row, in the workspace
+};
+
+/// Where a prefetch has found what is likely the row of a key, and its bucket.
+struct Hint {
+  const TableData* table = nullptr;
+  GlobalAddress row, bucket;
+};
+
+/// Hints of an attempt, by the hashes of their keys.
+///
+/// Thread-safety: none.
+class Hints {
+ public:
+  explicit Hints(std::pmr::memory_resource* memory) : index_(memory, kRoom), hints_(memory) {}
+  /// The first of this hash; null: there is none.
+  [[nodiscard]] const Hint* find(const TableData* table, std::uint64_t hash) const {
+    if (hints_.empty()) return nullptr;
+    const std::uint32_t i = index_.find(hash, [&](std::uint32_t k) { return hints_[k].table == table; });
+    return i == HashIndex::kNone ? nullptr : &hints_[i];
+  }
+  void add(std::uint64_t hash, const Hint& hint) {
+    if (find(hint.table, hash) != nullptr) return;
+    index_.add(hash, std::uint32_t(hints_.size()));
+    hints_.push_back(hint);
+  }
+
+ private:
+  static constexpr std::size_t kRoom = 32;
+  HashIndex index_;
+  std::pmr::vector<Hint> hints_;
 };
 
 /// Thread-safety: any thread; what changes is remembered once (the blocks that are there).
@@ -79,7 +110,7 @@ class TableData {
   /// kRefused: others changed it again and again.
   [[nodiscard]] Result<Found> find(std::span<const std::byte> key, std::uint64_t hash, Workspace& workspace) const;
   /// A hint, see Txn::prefetch.
-  [[nodiscard]] Status prefetch(std::span<const std::byte> keys, bool to_update) const;
+  [[nodiscard]] Status prefetch(std::span<const std::byte> keys, bool to_update, Hints& hints) const;
   /// What the row at this address has, if it is the key's; else no row. REQUIRES: it is, or was, one of this table.
   [[nodiscard]] Result<Found> find_at(GlobalAddress row, std::span<const std::byte> key, Workspace& workspace) const;
   /// Head, key and row as they are at one moment. False: they are being changed. REQUIRES: it is a row of this table,
@@ -109,13 +140,13 @@ class TableData {
 
   /// The hash that neighbours have in common.
   [[nodiscard]] std::uint64_t place(std::span<const std::byte> key, std::uint64_t hash) const noexcept;
-  struct Sought {  // by prefetch: a bucket, then an entry; null: there is nothing to be fetched
+  struct Sought {  // by prefetch; null: there is nothing to be fetched
     std::uint64_t hash = 0;
-    GlobalAddress at;
+    GlobalAddress bucket, entry;
   };
   static constexpr std::size_t kSoughtAtOnce = 32;
   [[nodiscard]] Status prefetch_entry(Sought& sought) const;
-  [[nodiscard]] Status prefetch_row(const Sought& sought, bool to_update) const;
+  [[nodiscard]] Status prefetch_row(const Sought& sought, bool to_update, Hints& hints) const;
 
   Node& node_;
   std::string name_;

@@ -33,6 +33,7 @@ Transaction::Transaction(Database::Core& core, const Database& database, const A
       deadline_(attempt.deadline),
       accesses_(workspace_.memory()),
       access_index_(workspace_.memory(), kAccesses),
+      hints_(workspace_.memory()),
       inserted_(workspace_.memory()),
       scanned_(workspace_.memory()),
       locks_(workspace_.memory()),
@@ -119,11 +120,26 @@ void Transaction::release() noexcept {
 
 // ---- what the function does ----
 
+/// Where a hint says, if the row is still there.
+Result<Found> Transaction::find(const Name& name) {
+  const std::span<const std::byte> key = std::as_bytes(std::span(name.key));
+  if (const Hint* const hint = hints_.find(name.table, name.hash)) {
+    const Result<Found> found = name.table->find_at(hint->row, key, workspace_);
+    if (!found.ok()) return found;
+    if (found->row) {
+      Found there = *found;
+      there.bucket = hint->bucket;
+      return there;
+    }
+  }
+  return name.table->find(key, name.hash, workspace_);
+}
+
 /// The key's row, if nobody else has it locked.
 Result<Found> Transaction::find_free(const Name& name) {
   std::chrono::nanoseconds waited{0};
   while (true) {
-    const Result<Found> found = name.table->find(std::as_bytes(std::span(name.key)), name.hash, workspace_);
+    const Result<Found> found = find(name);
     if (found.status().code() == Errc::kRefused) return meet(Conflict::kChanged);
     if (!found.ok()) return found;
     const std::uint64_t holder = found->row ? found->head.lock : 0;
@@ -425,16 +441,29 @@ Result<GlobalAddress> Transaction::place_row(const Access& access, GlobalAddress
   return made;
 }
 
-/// Puts new rows where there is room in the chain, and makes it longer where there is none. The entry before its tag:
-/// who finds the tag finds the entry.
+/// Of a bucket whose chain is locked: those in between are what they were. Entries before their tags: who finds the tag
+/// finds the entry.
+void Transaction::put_entries(const Link& link, std::size_t first, std::size_t end, Parts& parts) {
+  if (first == end) return;
+  const std::span<const Entry> entries = std::span(link.bucket.entries).subspan(first, end - first);
+  const std::span<const std::uint8_t> tags = std::span(link.bucket.tags).subspan(first, end - first);
+  parts.entries.push_back({link.address + entry_at(first), workspace_.copy(std::as_bytes(entries))});
+  parts.entries.push_back({link.address + tag_at(first), workspace_.copy(std::as_bytes(tags))});
+}
+
+/// Puts new rows where there is room in the chain, and makes it longer where there is none.
 Status Transaction::add_rows(std::span<Access* const> accesses, std::vector<Link>& chain, Parts& parts) {
   const std::size_t old_links = chain.size();
   std::size_t link = 0, index = 0;
+  std::size_t first = 0, end = 0;  // of the link: what is new is among these
   for (const Access* const access : accesses) {
     if (!access->is_there) continue;
     while (link < chain.size() && chain[link].bucket.tags[index] != 0 &&
            !chain[link].bucket.entries[index].is_erased()) {
-      if (++index == kEntries) ++link, index = 0;
+      if (++index < kEntries) continue;
+      if (link < old_links) put_entries(chain[link], first, end, parts);
+      first = end = index = 0;
+      ++link;
     }
     if (link == chain.size()) {
       const auto made = node_.allocate(sizeof(Bucket), Placement::any().uninitialized());
@@ -445,18 +474,17 @@ Status Transaction::add_rows(std::span<Access* const> accesses, std::vector<Link
       if (link == old_links) parts.entries.push_back({last.address + kNextAt, keep(last.bucket.next)});
       chain.push_back({*made, {}});
     }
-    auto& [address, bucket] = chain[link];
+    Bucket& bucket = chain[link].bucket;
     const bool is_reused = bucket.tags[index] != 0;
     const Result<GlobalAddress> row =
         place_row(*access, is_reused ? bucket.entries[index].address() : GlobalAddress(), parts);
     if (!row.ok()) return row.status();
     bucket.entries[index] = Entry::make(*row, access->name.hash);
     bucket.tags[index] = tag_of(access->name.hash);
-    if (link < old_links) {
-      parts.entries.push_back({address + entry_at(index), keep(bucket.entries[index])});
-      parts.entries.push_back({address + tag_at(index), keep(bucket.tags[index])});
-    }
+    if (first == end) first = index;
+    end = index + 1;
   }
+  if (link < old_links) put_entries(chain[link], first, end, parts);
   for (std::size_t i = old_links; i < chain.size(); ++i) {
     parts.bodies.push_back({chain[i].address, keep(chain[i].bucket)});
   }

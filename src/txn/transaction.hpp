@@ -47,8 +47,8 @@ class Transaction {
   [[nodiscard]] Status update(const TableData& table, std::span<const std::byte> key, std::span<const std::byte> row);
   [[nodiscard]] Status insert(const TableData& table, std::span<const std::byte> key, std::span<const std::byte> row);
   [[nodiscard]] Status erase(const TableData& table, std::span<const std::byte> key);
-  [[nodiscard]] Status prefetch(const TableData& table, std::span<const std::byte> keys, bool to_update) const {
-    return conflict_ != Conflict::kNone ? kConflict : table.prefetch(keys, to_update);
+  [[nodiscard]] Status prefetch(const TableData& table, std::span<const std::byte> keys, bool to_update) {
+    return conflict_ != Conflict::kNone ? kConflict : table.prefetch(keys, to_update, hints_);
   }
   [[nodiscard]] Status scan(const TableData& table, const Txn::Visit& visit);
 
@@ -117,6 +117,7 @@ class Transaction {
   [[nodiscard]] Access* known(const Name& name) const;
   [[nodiscard]] std::uint32_t find_lock(GlobalAddress object) const;
   [[nodiscard]] Access& remember(const Name& name, const Found& found);
+  [[nodiscard]] Result<Found> find(const Name& name);
   [[nodiscard]] Result<Found> find_free(const Name& name);
   [[nodiscard]] Status lock(GlobalAddress object);
   [[nodiscard]] Status lock_row(Access& access);
@@ -130,6 +131,7 @@ class Transaction {
   [[nodiscard]] Status commit();
   [[nodiscard]] Status change_chain(GlobalAddress first, std::span<Access* const> accesses, Parts& parts);
   [[nodiscard]] Status add_rows(std::span<Access* const> accesses, std::vector<Link>& chain, Parts& parts);
+  void put_entries(const Link& link, std::size_t first, std::size_t end, Parts& parts);
   [[nodiscard]] Status erase_row(const Access& access, std::span<const Link> chain, Parts& parts);
   [[nodiscard]] Result<GlobalAddress> place_row(const Access& access, GlobalAddress reused, Parts& parts);
   void put_row(const Access& access, Parts& parts);
@@ -171,6 +173,7 @@ class Transaction {
   Workspace workspace_;
   std::pmr::vector<Access*> accesses_;  // to each key once; in the workspace
   HashIndex access_index_;
+  Hints hints_;
   std::pmr::map<Name, Access*> inserted_;  // those in ordered tables
   std::pmr::vector<Scanned> scanned_;
   std::pmr::vector<GlobalAddress> locks_;  // each once; null: it was freed
