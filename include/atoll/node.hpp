@@ -200,8 +200,10 @@ class Node {
   /// are, and the thread's next fence or lock waits for all of them together. Up to 4 KiB that are here already come
   /// nearer to the processor.
   Status prefetch(GlobalAddress address, std::uint64_t bytes, LockMode mode = LockMode::kRead) noexcept {
-    return detail::bring_near(address.bits(), bytes, mode == LockMode::kWrite) ? Status()
-                                                                               : prefetch_slow(address, bytes, mode);
+    const bool writes = mode == LockMode::kWrite;
+    if (!detail::bring_near(address.bits(), bytes, writes)) return prefetch_slow(address, bytes, mode);
+    if (writes) detail::bring_lines_near(*table_, address.bits(), bytes);
+    return {};
   }
   template <typename T>
   Status prefetch(global_ptr<T> p, std::uint64_t count = 1, LockMode mode = LockMode::kRead) noexcept {

@@ -174,6 +174,14 @@ inline bool bring_near(std::uint64_t address, std::uint64_t bytes, bool to_write
   return true;
 }
 
+/// The same of the records of lines, which atomics and locks look at. REQUIRES: bring_near() was true.
+inline void bring_lines_near(const LineTable& table, std::uint64_t address, std::uint64_t bytes) noexcept {
+  const Line* const first = find_line(table, address);
+  const Line* const last = find_line(table, address + bytes - 1);
+  __builtin_prefetch(first, 1);
+  if (last != first) __builtin_prefetch(last, 1);
+}
+
 /// One element of an array, if it is among those of the line that this thread has read last. `index` is the element's
 /// number among all elements of all arrays that ever were (ArrayLayout::origin).
 ///
