@@ -31,7 +31,9 @@ FarmStore::FarmStore(Node& node, const FarmOptions& options)
       bytes_(peers_.memory(node.id()).size() / kFarmLine * kFarmLine),
       joined_(bytes_ / kExtent + 2),
       tables_end_(kFarmLine),  // what would be at 0 is where chains end
-      pages_([this](FarmPages::Part part) { peers_.join_pages(part); }) {
+      pages_(base::Host::real(), [this](const std::byte* begin, std::uint64_t bytes) {
+        peers_.join_pages({begin, bytes});
+      }) {
   for (NodeId home = 0; home < peers_.count(); ++home) memories_.push_back(peers_.memory(home).data());
   if (bytes_ / kFarmLine > UINT32_MAX) throw Error("a node of this engine has 256 GiB at most");
   tables_.reserve(kMostTables);  // others' transactions look at them
@@ -121,7 +123,7 @@ void FarmStore::want_pages(std::uint64_t offset, bool upwards) noexcept {
   for (const std::uint64_t extent : {next, now}) {
     if (std::atomic_ref(joined_[extent]).exchange(1, std::memory_order_relaxed) != 0) continue;
     const std::uint64_t begin = extent * kExtent;
-    if (begin < bytes_) pages_.want({mine_ + begin, std::min(kExtent, bytes_ - begin)});
+    if (begin < bytes_) pages_.want(mine_ + begin, std::min(kExtent, bytes_ - begin));
   }
 }
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "bench/tpcc/farm_pages.hpp"
 #include "bench/tpcc/farm_table.hpp"
 #include "bench/tpcc/peers.hpp"
+#include "memory/page_joiner.hpp"
 
 namespace atoll::bench::tpcc {
 
@@ -99,7 +99,7 @@ class FarmStore final : public PeerHandler {
   std::uint64_t tables_end_;
   std::atomic<std::uint64_t> used_bytes_{0};    // of tables
   std::atomic<std::uint64_t> chains_bytes_{0};  // from the end of the memory down
-  FarmPages pages_;
+  memory::PageJoiner pages_;
 };
 
 }  // namespace atoll::bench::tpcc
