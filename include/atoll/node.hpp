@@ -200,9 +200,12 @@ class Node {
   /// are, and the thread's next fence or lock waits for all of them together. Up to 4 KiB that are here already come
   /// nearer to the processor.
   Status prefetch(GlobalAddress address, std::uint64_t bytes, LockMode mode = LockMode::kRead) noexcept {
-    const bool writes = mode == LockMode::kWrite;
-    if (!detail::bring_near(address.bits(), bytes, writes)) return prefetch_slow(address, bytes, mode);
-    if (writes) detail::bring_lines_near(*table_, address.bits(), bytes);
+    if (mode == LockMode::kWrite) {
+      if (!detail::bring_near<true>(address.bits(), bytes)) return prefetch_slow(address, bytes, mode);
+      detail::bring_lines_near(*table_, address.bits(), bytes);
+    } else if (!detail::bring_near<false>(address.bits(), bytes)) {
+      return prefetch_slow(address, bytes, mode);
+    }
     return {};
   }
   template <typename T>

@@ -157,19 +157,19 @@ inline bool read_words_hit(std::uint64_t address, std::byte* into, std::size_t b
 }
 
 /// Brings up to `kMostNear` bytes nearer to the processor, to read or to write them. False: not all of them are hits,
-/// or there are more.
+/// or there are more. (A template: clang 14 does not compile a prefetch whose kind it has to choose.)
 inline constexpr std::uint64_t kMostNear = 4096;
-inline bool bring_near(std::uint64_t address, std::uint64_t bytes, bool to_write) noexcept {
-  const ThreadSlot& slot = t_slot;
-  const std::uint64_t limit = to_write ? slot.write_limit : slot.read_limit;
-  if (bytes == 0 || bytes > kMostNear || word_index<1>(limit, address + bytes - 1) == kNoWord) return false;
+template <bool ToWrite>
+inline bool bring_near(std::uint64_t address, std::uint64_t bytes) noexcept {
   constexpr std::uint64_t kNearBytes = 64;  // that the processor brings at once
+  const ThreadSlot& slot = t_slot;
+  const std::uint64_t limit = ToWrite ? slot.write_limit : slot.read_limit;
+  if (bytes == 0 || bytes > kMostNear || word_index<1>(limit, address + bytes - 1) == kNoWord) return false;
+  const HotWord* const words = hot_words < ToWrite ? kHotWritesAt : kHotReadsAt > ();
   for (const std::uint64_t end = address + bytes; address < end; address = (address | (kNearBytes - 1)) + 1) {
-    const HotWord* const words = to_write ? hot_words<kHotWritesAt>() : hot_words<kHotReadsAt>();
     const std::uint64_t distance = load_shared(words[address >> kHotShift]);
     if (distance == 0) return false;
-    const auto* const at = reinterpret_cast<const void*>(distance + address);
-    to_write ? __builtin_prefetch(at, 1) : __builtin_prefetch(at, 0);
+    __builtin_prefetch(reinterpret_cast<const std::byte*>(distance + address), ToWrite ? 1 : 0);
   }
   return true;
 }
