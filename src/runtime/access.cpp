@@ -512,7 +512,9 @@ Result<std::uint64_t> Runtime::rmw(GlobalAddress address, std::size_t bytes, Act
   if (const Status status = ATOLL_FAULT(atomic_before_writes) ? Status() : fence_writes(thread); !status.ok()) {
     return status;
   }
-  look_in_passing(thread);
+  // One of many that are a larger step. Others come by themselves: who counts on a line that is wanted elsewhere too
+  // gets more done if it keeps the line for a while.
+  if (settled == Settle::kLater) look_in_passing(thread);
   Task task(OpKind::kAtomic, what, address, std::uint32_t(bytes), nullptr, &thread);
   task.operand = operand;
   task.expected = expected;
