@@ -201,10 +201,10 @@ Status TableData::make_block(std::uint32_t number) const {
 
 // ---- reading ----
 
-/// In any order, and what is read may be of several moments. So the version is read before and after: who changes the
-/// row locks it, stores the new version, then the rest, and frees the lock. If the version is the same and the row was
-/// not locked after it was first read, or is locked still, the bytes are of one moment; and nobody uses those of a row
-/// that another has locked.
+/// Its words are read in any order, and may be of several moments. Who changes the row locks it, stores the new
+/// version, then the rest, and frees the lock. So the version is read first, then the lock, then the rest, then the
+/// version again: where that is the same and the lock was free, the bytes are of one moment. Where the lock was not
+/// free they may be torn: callers look at it, and use no bytes of a row that another has locked.
 Result<bool> TableData::read_block(GlobalAddress row, std::span<std::byte> block) const {
   const auto before = node_.read<std::uint64_t>(row + kVersionAt);
   if (!before.ok()) return before.status();
