@@ -37,7 +37,7 @@ Slot judge(const CheckpointHeader& header, std::size_t place) {
 }  // namespace
 
 std::uint32_t crc_of(const CheckpointHeader& header) noexcept {
-  return crc32c(0, std::as_bytes(std::span(&header, 1)).first(offsetof(CheckpointHeader, crc)));
+  return base::crc32c(0, std::as_bytes(std::span(&header, 1)).first(offsetof(CheckpointHeader, crc)));
 }
 
 std::vector<std::byte> encode_blobs(const Blobs& blobs) {

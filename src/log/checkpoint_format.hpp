@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "log/crc32c.hpp"
+#include "base/crc32c.hpp"
 #include "log/record.hpp"
 #include "storage/disk.hpp"
 

@@ -101,7 +101,7 @@ Blobs read_blobs(storage::Disk& disk, const CheckpointHeader& header) {
   std::vector<std::byte> bytes(header.blob_bytes);
   if (!bytes.empty()) file->read(0, bytes).or_throw();
   std::optional<Blobs> blobs;
-  if (crc32c(0, bytes) == header.blob_crc) blobs = decode_blobs(bytes);
+  if (base::crc32c(0, bytes) == header.blob_crc) blobs = decode_blobs(bytes);
   if (!blobs) throw Error(fmt::format("{}/{} is damaged", disk.path(), name), Errc::kStorage);
   return std::move(*blobs);
 }

@@ -117,7 +117,7 @@ Status CheckpointWriter::write_blobs() {
   next_.generation = generation_ + 1;
   next_.redo_from = redo_from_;
   next_.blob_bytes = bytes.size();
-  next_.blob_crc = crc32c(0, bytes);
+  next_.blob_crc = base::crc32c(0, bytes);
   storage::File& file = *blob_files_[next_.generation % 2];
   return bytes.empty() ? Status() : written(file.write(0, bytes));
 }

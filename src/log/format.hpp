@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "log/crc32c.hpp"
+#include "base/crc32c.hpp"
 #include "log/record.hpp"
 #include "storage/disk.hpp"
 
@@ -89,21 +89,24 @@ static_assert(sizeof(RecordHeader) == 40 && offsetof(RecordHeader, length) == 4 
 }
 
 [[nodiscard]] inline std::uint32_t crc_of(const FileHeader& header) noexcept {
-  return crc32c(0, std::as_bytes(std::span(&header, 1)).first(offsetof(FileHeader, crc)));
+  return base::crc32c(0, std::as_bytes(std::span(&header, 1)).first(offsetof(FileHeader, crc)));
 }
 [[nodiscard]] inline std::uint32_t crc_of(const Truncation& truncation, std::uint64_t generation) noexcept {
-  return crc32c(crc32c_of(0, generation), std::as_bytes(std::span(&truncation, 1)).first(offsetof(Truncation, crc)));
+  return base::crc32c(base::crc32c_of(0, generation),
+                      std::as_bytes(std::span(&truncation, 1)).first(offsetof(Truncation, crc)));
 }
 [[nodiscard]] inline std::uint32_t crc_of(const Ending& ending, std::uint64_t generation) noexcept {
-  return crc32c(crc32c_of(0, generation), std::as_bytes(std::span(&ending, 1)).first(offsetof(Ending, crc)));
+  return base::crc32c(base::crc32c_of(0, generation),
+                      std::as_bytes(std::span(&ending, 1)).first(offsetof(Ending, crc)));
 }
 [[nodiscard]] inline std::uint32_t crc_of(const BlockHeader& header, std::uint64_t generation) noexcept {
-  return crc32c(crc32c_of(0, generation), std::as_bytes(std::span(&header, 1)).first(offsetof(BlockHeader, crc)));
+  return base::crc32c(base::crc32c_of(0, generation),
+                      std::as_bytes(std::span(&header, 1)).first(offsetof(BlockHeader, crc)));
 }
 /// What the checksum of each record in a block begins with. Two uses of a block have different ones, and then no bytes
 /// have the same checksum in both: what is left of the earlier use is never taken for a record.
 [[nodiscard]] inline std::uint32_t record_seed(std::uint64_t generation, std::uint64_t stamp) noexcept {
-  return crc32c_of(crc32c_of(0, generation), stamp);
+  return base::crc32c_of(base::crc32c_of(0, generation), stamp);
 }
 
 }  // namespace atoll::log

@@ -86,13 +86,13 @@ inline __attribute__((always_inline)) void put_record(std::byte* at, std::uint32
 
 void put_portable(std::byte* at, std::uint32_t seed, const RecordHead& head, Sequence sequence,
                   std::span<const std::byte> payload) noexcept {
-  put_record<PortableCrc>(at, seed, head, sequence, payload);
+  put_record<base::PortableCrc>(at, seed, head, sequence, payload);
 }
 
 #if ATOLL_CRC_IN_HARDWARE
 ATOLL_CRC_TARGET void put_hardware(std::byte* at, std::uint32_t seed, const RecordHead& head, Sequence sequence,
                                    std::span<const std::byte> payload) noexcept {
-  put_record<HardwareCrc>(at, seed, head, sequence, payload);
+  put_record<base::HardwareCrc>(at, seed, head, sequence, payload);
 }
 #endif
 
@@ -152,7 +152,7 @@ Log::Log(storage::Disk& disk, const LogConfig& config)
                                        : std::uint32_t((config.reserve_bytes + block_bytes_ - 1) / block_bytes_);
   put_ = put_portable;
 #if ATOLL_CRC_IN_HARDWARE
-  if (has_crc32c()) put_ = put_hardware;
+  if (base::has_crc32c()) put_ = put_hardware;
 #endif
   has_barrier_ = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
   const auto names = disk.list();

@@ -116,7 +116,7 @@ class LogReader {
       const std::size_t left = block.size() - at - sizeof(RecordHeader);
       const bool fits = record.length <= left && padded(record.length) <= left;
       const auto covered = block.subspan(at + 4, fits ? sizeof(RecordHeader) - 4 + padded(record.length) : 0);
-      if (!fits || record.crc != crc32c(seed, covered) || record.type == RecordType::kNone ||
+      if (!fits || record.crc != base::crc32c(seed, covered) || record.type == RecordType::kNone ||
           std::uint8_t(record.type) > kLastType || record.sequence < lowest || record.sequence == UINT64_MAX) {
         if (record.sequence >= lowest && record.sequence != UINT64_MAX && record.sequence - lowest < kPlausible) {
           ++loaded_.report_.torn;

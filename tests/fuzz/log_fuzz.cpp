@@ -42,7 +42,7 @@ void repair_block(std::span<std::byte> block, std::uint64_t generation) {
     std::memcpy(static_cast<void*>(&record), block.data() + at, sizeof(record));
     const std::uint64_t bytes = sizeof(record) + padded(record.length);
     if (bytes > block.size() - at) return;
-    record.crc = crc32c(seed, block.subspan(at + 4, bytes - 4));
+    record.crc = base::crc32c(seed, block.subspan(at + 4, bytes - 4));
     std::memcpy(block.data() + at, &record, sizeof(record));
     at += bytes;
   }
@@ -115,7 +115,7 @@ void check_checkpoint(Input& input, std::uint8_t how) {
       header.magic = kCheckpointMagic;
       header.version = kCheckpointVersion;
       header.blob_bytes %= blobs.size() + 1;
-      header.blob_crc = crc32c(0, std::as_bytes(std::span(blobs)).first(header.blob_bytes));
+      header.blob_crc = base::crc32c(0, std::as_bytes(std::span(blobs)).first(header.blob_bytes));
       header.crc = crc_of(header);
     }
     file->write(at, std::as_bytes(std::span(&header, 1))).or_throw();

@@ -19,7 +19,7 @@ using storage::FaultyDisk;
 using storage::OpenMode;
 
 std::uint32_t crc_of_text(const std::string& text) {
-  return crc32c(0, std::as_bytes(std::span(text)));
+  return base::crc32c(0, std::as_bytes(std::span(text)));
 }
 
 /// The values of RFC 3720, B.4, and of everybody's "123456789".
@@ -42,16 +42,16 @@ TEST(Crc32c, PiecesAndWordsGiveTheSame) {
     for (std::uint64_t k = random.below(100); k > 0; --k) text += char(random.next());
     const std::size_t cut = random.below(text.size() + 1);
     const std::uint32_t first = crc_of_text(text.substr(0, cut));
-    EXPECT_EQ(crc_of_text(text), crc32c(first, std::as_bytes(std::span(text).subspan(cut))));
+    EXPECT_EQ(crc_of_text(text), base::crc32c(first, std::as_bytes(std::span(text).subspan(cut))));
     const std::uint64_t word = random.next();
     const auto half = std::uint32_t(random.next());
-    std::uint64_t state = PortableCrc::step(std::uint64_t(std::uint32_t(~first)), word);
-    state = PortableCrc::step(state, half);
-    EXPECT_EQ(std::uint32_t(~state), crc32c_of(crc32c_of(first, word), half));
+    std::uint64_t state = base::PortableCrc::step(std::uint64_t(std::uint32_t(~first)), word);
+    state = base::PortableCrc::step(state, half);
+    EXPECT_EQ(std::uint32_t(~state), base::crc32c_of(base::crc32c_of(first, word), half));
 #if ATOLL_CRC_IN_HARDWARE
-    if (has_crc32c()) {
-      EXPECT_EQ(HardwareCrc::step(std::uint64_t{7}, word), PortableCrc::step(std::uint64_t{7}, word));
-      EXPECT_EQ(HardwareCrc::step(std::uint64_t{7}, half), PortableCrc::step(std::uint64_t{7}, half));
+    if (base::has_crc32c()) {
+      EXPECT_EQ(base::HardwareCrc::step(std::uint64_t{7}, word), base::PortableCrc::step(std::uint64_t{7}, word));
+      EXPECT_EQ(base::HardwareCrc::step(std::uint64_t{7}, half), base::PortableCrc::step(std::uint64_t{7}, half));
     }
 #endif
   }
@@ -96,15 +96,15 @@ TEST(Format, ARecordByteByByte) {
     return crc;
   };
   EXPECT_EQ(at(0, 60), file_header);
-  EXPECT_EQ(crc_at(60), crc32c(0, std::as_bytes(std::span(file_header))));
+  EXPECT_EQ(crc_at(60), base::crc32c(0, std::as_bytes(std::span(file_header))));
   EXPECT_EQ(at(4096, 28), block_header);
   const std::uint64_t generation = 1, stamp = 1;
-  EXPECT_EQ(crc_at(4096 + 28), crc32c(crc32c_of(0, generation), std::as_bytes(std::span(block_header))));
-  const std::uint32_t seed = crc32c_of(crc32c_of(0, generation), stamp);
+  EXPECT_EQ(crc_at(4096 + 28), base::crc32c(base::crc32c_of(0, generation), std::as_bytes(std::span(block_header))));
+  const std::uint32_t seed = base::crc32c_of(base::crc32c_of(0, generation), stamp);
   EXPECT_EQ(at(4160 + 4, 44), record);
-  EXPECT_EQ(crc_at(4160), crc32c(seed, std::as_bytes(std::span(record))));
+  EXPECT_EQ(crc_at(4160), base::crc32c(seed, std::as_bytes(std::span(record))));
   EXPECT_EQ(at(4208 + 4, 44), second);
-  EXPECT_EQ(crc_at(4208), crc32c(seed, std::as_bytes(std::span(second))));
+  EXPECT_EQ(crc_at(4208), base::crc32c(seed, std::as_bytes(std::span(second))));
   EXPECT_EQ(at(4256, 40), std::vector<std::uint8_t>(40));
 }
 

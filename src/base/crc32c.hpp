@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli), the checksum of all that this layer writes.
+// CRC-32C (Castagnoli), the checksum of all that is written to files.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 #define ATOLL_CRC_TARGET
 #endif
 
-namespace atoll::log {
+namespace atoll::base {
 
 /// Of what `crc` is of, and `bytes` behind it. 0 is of nothing.
 [[nodiscard]] std::uint32_t crc32c(std::uint32_t crc, std::span<const std::byte> bytes) noexcept;
@@ -46,4 +46,4 @@ struct HardwareCrc {
 };
 #endif
 
-}  // namespace atoll::log
+}  // namespace atoll::base

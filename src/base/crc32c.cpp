@@ -1,9 +1,9 @@
-#include "log/crc32c.hpp"
+#include "base/crc32c.hpp"
 
 #include <array>
 #include <cstring>
 
-namespace atoll::log {
+namespace atoll::base {
 namespace {
 
 constexpr std::uint32_t kPolynomial = 0x82f63b78;  // with its bits reversed, as the instruction has it
@@ -85,4 +85,4 @@ std::uint32_t crc32c(std::uint32_t crc, std::span<const std::byte> bytes) noexce
   return extend<PortableCrc>(crc, bytes);
 }
 
-}  // namespace atoll::log
+}  // namespace atoll::base
