@@ -46,8 +46,7 @@ class FaultyFile final : public File {
     const base::MutexLock lock(disk_.mutex_);
     if (is_over()) return failure("sync", name_, EIO);
     if (fails) return failure("sync", name_, EIO);
-    inode_->synced.resize(inode_->now->size());
-    base::racy_copy(inode_->synced.data(), inode_->now->data(), inode_->now->size());
+    FaultyDisk::sync(*inode_);
     return {};
   }
 
@@ -57,7 +56,7 @@ class FaultyFile final : public File {
     ATOLL_CHECK(!mapped_);
     if (fails || is_over()) return failure("resize", name_, EIO);
     if (!disk_.fits(*inode_, bytes)) return failure("allocate space for", name_, ENOSPC);
-    inode_->now->resize(bytes);
+    FaultyDisk::resize(*inode_, bytes);
     inode_->allocated = bytes;
     return {};
   }
@@ -81,6 +80,7 @@ class FaultyFile final : public File {
     const base::MutexLock lock(disk_.mutex_);
     if (is_over()) return failure("map", name_, EIO);
     if (inode_->now->empty()) return damage(name_, "it is empty and cannot be mapped");
+    inode_->mapped = true;
     mapped_ = inode_->now;
     return std::span(*mapped_);
   }
@@ -163,6 +163,28 @@ bool FaultyDisk::begin(Operation kind) {
   return true;
 }
 
+void FaultyDisk::mark(Inode& inode, std::uint64_t begin, std::uint64_t end) {
+  for (std::uint64_t page = begin / kPage; page * kPage < end; ++page) inode.changed.insert(page);
+}
+
+/// What was cut off is zeros when the file grows again.
+void FaultyDisk::resize(Inode& inode, std::uint64_t bytes) {
+  if (bytes < inode.now->size()) mark(inode, bytes, inode.now->size());
+  inode.now->resize(bytes);
+}
+
+void FaultyDisk::sync(Inode& inode) {
+  const Bytes& now = *inode.now;
+  inode.synced.resize(now.size());
+  if (inode.mapped) base::racy_copy(inode.synced.data(), now.data(), now.size());
+  for (const std::uint64_t page : inode.changed) {
+    const std::uint64_t at = page * kPage;
+    if (at >= now.size() || inode.mapped) continue;
+    std::memcpy(inode.synced.data() + at, now.data() + at, std::min(kPage, now.size() - at));
+  }
+  inode.changed.clear();
+}
+
 std::uint64_t FaultyDisk::allocated_bytes() const {
   const base::MutexLock lock(mutex_);
   std::uint64_t sum = 0;
@@ -198,6 +220,7 @@ Status FaultyDisk::write(Inode& inode, const std::string& name, std::uint64_t of
     }
     inode.allocated = std::max(inode.allocated, offset + from.size());
     base::racy_copy(inode.now->data() + offset, from.data(), from.size());
+    mark(inode, offset, offset + from.size());
   }
   return error == 0 ? Status() : failure("write", name, error);
 }
@@ -263,6 +286,8 @@ void FaultyDisk::crash_power(std::uint64_t seed) {
   for (const auto& inode : inodes()) {
     inode->now = std::make_shared<Bytes>(inode->synced);
     inode->allocated = std::min<std::uint64_t>(inode->allocated, inode->synced.size());
+    inode->changed.clear();
+    inode->mapped = false;
   }
   ++boots_;
   begin_life();

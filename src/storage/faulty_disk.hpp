@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,8 @@ class FaultyDisk final : public Disk {
     std::shared_ptr<Bytes> now = std::make_shared<Bytes>();  // what processes see
     Bytes synced;                                            // what the disk has for sure
     std::uint64_t allocated = 0;                             // what is behind these bytes takes no space
+    std::set<std::uint64_t> changed;                         // pages that are perhaps not the same in both
+    bool mapped = false;                                     // nobody knows what has changed
   };
   using Names = std::map<std::string, std::shared_ptr<Inode>>;
   /// A change of the directory: `to` becomes `inode`, or nothing; and `from`, if it is not empty, nothing.
@@ -97,6 +100,9 @@ class FaultyDisk final : public Disk {
   [[nodiscard]] bool begin(Operation kind);
   [[nodiscard]] Status write(Inode& inode, const std::string& name, std::uint64_t offset,
                              std::span<const std::byte> from, bool fails) ATOLL_REQUIRES(mutex_);
+  static void resize(Inode& inode, std::uint64_t bytes);
+  static void mark(Inode& inode, std::uint64_t begin, std::uint64_t end);
+  static void sync(Inode& inode);
   [[nodiscard]] bool fits(const Inode& inode, std::uint64_t bytes) const ATOLL_REQUIRES(mutex_);
   [[nodiscard]] std::vector<std::shared_ptr<Inode>> inodes() const ATOLL_REQUIRES(mutex_);
   void write_back(base::Random& random) ATOLL_REQUIRES(mutex_);
