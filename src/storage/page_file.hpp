@@ -43,6 +43,8 @@ class PageFile {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  /// It has a companion.
+  [[nodiscard]] bool is_whole() const { return options_.whole && !options_.read_only; }
   void read(std::uint64_t offset, std::span<std::byte> into, std::uint64_t tag);
   void write(std::vector<PageImage> images, std::uint64_t tag);
   void sync(std::uint64_t tag);
@@ -80,7 +82,6 @@ class PageFile {
   };
   struct Placement;
 
-  [[nodiscard]] bool is_whole() const { return options_.whole && !options_.read_only; }
   [[nodiscard]] const char* what_is_wrong(const std::vector<PageImage>& images) const;
   [[nodiscard]] bool has_overlap(const std::vector<PageImage>& images) const;
   [[nodiscard]] std::vector<Page> pages_of(const std::vector<PageImage>& images, std::uint64_t tag);

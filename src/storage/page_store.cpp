@@ -166,10 +166,12 @@ Status Pages::open_file(OpenHandles& handles, const std::string& path, const Pag
   }
   file.direct = file.plain;
   if (!options.whole || options.read_only) return {};
-  const int error = -io_->lock(file.plain);
+  const bool is_ours = std::any_of(files_.begin(), files_.end(), [&path](const auto& one) {
+    return one != nullptr && one->path() == path && one->is_whole();
+  });
+  const int error = is_ours ? EWOULDBLOCK : -io_->lock(file.plain);
   if (error == EWOULDBLOCK) {
-    return {Errc::kAlreadyExists,
-            damage(path, "somebody else has it open: close it there first, or open it read-only").what()};
+    return {Errc::kAlreadyExists, damage(path, "it is open already: close it first, or open it read-only").what()};
   }
   return error == 0 ? Status() : failure("lock", path, error);
 }

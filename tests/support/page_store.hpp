@@ -16,9 +16,12 @@
 #include <string>
 #include <vector>
 
+#include "base/log.hpp"
 #include "storage/page_store.hpp"
 
 namespace atoll::test {
+
+inline const bool kLoggingIsQuiet = (base::init_logging(), true);  // each repair is said otherwise
 
 /// A folder that is gone at the end.
 class PageFolder {

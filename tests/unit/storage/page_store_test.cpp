@@ -255,7 +255,7 @@ TEST_P(AnyPageStore, AWholeFileIsOpenOnce) {
   const FileNumber file = make_file("a", kPage);
   const auto second = store_->open(folder_ / "a", options());
   EXPECT_EQ(second.status().code(), Errc::kAlreadyExists);
-  EXPECT_THAT(second.status().what(), HasSubstr("has it open"));
+  EXPECT_THAT(second.status().what(), HasSubstr("open already"));
   store_->close(file).or_throw();
   EXPECT_TRUE(store_->open(folder_ / "a", options()).ok());
 }
