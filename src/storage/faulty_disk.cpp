@@ -167,15 +167,16 @@ void FaultyDisk::mark(Inode& inode, std::uint64_t begin, std::uint64_t end) {
   for (std::uint64_t page = begin / kPage; page * kPage < end; ++page) inode.changed.insert(page);
 }
 
-/// What was cut off is zeros when the file grows again.
 void FaultyDisk::resize(Inode& inode, std::uint64_t bytes) {
-  if (bytes < inode.now->size()) mark(inode, bytes, inode.now->size());
+  inode.shortest = std::min(inode.shortest, bytes);
   inode.now->resize(bytes);
 }
 
 void FaultyDisk::sync(Inode& inode) {
   const Bytes& now = *inode.now;
+  inode.synced.resize(std::min<std::uint64_t>(inode.synced.size(), inode.shortest));
   inode.synced.resize(now.size());
+  inode.shortest = UINT64_MAX;
   if (inode.mapped) base::racy_copy(inode.synced.data(), now.data(), now.size());
   for (const std::uint64_t page : inode.changed) {
     const std::uint64_t at = page * kPage;
@@ -257,6 +258,11 @@ void FaultyDisk::write_back(std::uint64_t seed) {
   write_back(random);
 }
 
+void FaultyDisk::forget_changes(const std::string& name) {
+  const base::MutexLock lock(mutex_);
+  if (const auto at = names_.find(name); at != names_.end()) at->second->changed.clear();
+}
+
 void FaultyDisk::begin_life() {
   ++life_;
   failures_left_ = first_failure_ = 0;
@@ -287,6 +293,7 @@ void FaultyDisk::crash_power(std::uint64_t seed) {
     inode->now = std::make_shared<Bytes>(inode->synced);
     inode->allocated = std::min<std::uint64_t>(inode->allocated, inode->synced.size());
     inode->changed.clear();
+    inode->shortest = UINT64_MAX;
     inode->mapped = false;
   }
   ++boots_;

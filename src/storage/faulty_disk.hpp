@@ -61,6 +61,10 @@ class FaultyDisk final : public Disk {
   /// What the system may do at any time: some of what was not synced gets to the disk.
   void write_back(std::uint64_t seed);
 
+  /// What the system may do when a sync of this file fails: what was not synced is taken for synced, so that no later
+  /// sync writes it. (Not what is stored through maps.)
+  void forget_changes(const std::string& name);
+
   // ---- what was done ----
 
   [[nodiscard]] std::uint64_t operations() const;
@@ -86,6 +90,7 @@ class FaultyDisk final : public Disk {
     Bytes synced;                                            // what the disk has for sure
     std::uint64_t allocated = 0;                             // what is behind these bytes takes no space
     std::set<std::uint64_t> changed;                         // pages that are perhaps not the same in both
+    std::uint64_t shortest = UINT64_MAX;                     // since it was synced: what was behind it is zeros now
     bool mapped = false;                                     // nobody knows what has changed
   };
   using Names = std::map<std::string, std::shared_ptr<Inode>>;

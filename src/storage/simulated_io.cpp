@@ -107,7 +107,11 @@ std::int64_t SimulatedIo::next_due() const {
 std::int64_t SimulatedIo::carry_out(const IoRequest& request) {
   if (request.kind == IoKind::kCall) return (*request.call)();
   const int error = planned_failure(request.kind);
-  if (request.kind == IoKind::kSync) return error != 0 ? -error : sync_now(request.handle);
+  if (request.kind == IoKind::kSync) {
+    if (error == 0) return sync_now(request.handle);
+    disk_.forget_changes(at(request.handle).name);
+    return -error;
+  }
   const std::uint64_t bytes = bytes_of(request);
   const bool is_short = error != 0 || (faults_.short_transfer > 0 && random_.chance(faults_.short_transfer));
   const std::uint64_t most = is_short ? some_of(bytes) : bytes;
