@@ -89,7 +89,7 @@ TEST_F(FaultyPages, AWriteThatFailsInPlaceIsRepaired) {
   const std::uint64_t tag = driver_.write(file, kPage, memory_.span());
   const std::uint64_t begun = store_.requests();
   while (store_.requests() < begun + 2 && !driver_.has_ended(tag)) (void)driver_.collect();
-  (void)driver_.collect();  // the companion is written, and synced; now the place
+  // The companion is written, and synced; now the place.
   store_.fail_next(Operation::kWrite, 1, EIO);
   const Status status = driver_.wait(tag);
   EXPECT_EQ(status.code(), Errc::kStorage);
