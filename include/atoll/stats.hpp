@@ -25,9 +25,13 @@ struct Stats {
   std::uint64_t invalidations = 0;    // copies taken from this node because another node writes
   std::uint64_t barriers_issued = 0;  // membarrier calls
   std::uint64_t read_ahead_lines = 0;
-  std::uint64_t merges = 0;       // lines of operands that were combined with lines of this node
-  std::uint64_t checkpoints = 0;  // that were completed
-  std::uint64_t log_waits = 0;    // writes that waited because the log was full
+  std::uint64_t merges = 0;          // lines of operands that were combined with lines of this node
+  std::uint64_t checkpoints = 0;     // that were completed
+  std::uint64_t log_waits = 0;       // writes that waited because the log was full
+  std::uint64_t file_reads = 0;      // pages of this node's files that were read,
+  std::uint64_t file_writes = 0;     // that were written,
+  std::uint64_t file_evictions = 0;  // that went from memory,
+  std::uint64_t file_copies = 0;     // and that came back from another node's memory, not from the disk
   std::uint64_t messages_sent = 0;
   std::uint64_t messages_received = 0;
   std::uint64_t lines_sent = 0;  // lines of data written to other nodes
@@ -36,7 +40,7 @@ struct Stats {
   std::uint64_t sleeps = 0;        // times the service thread went to sleep
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;
-  std::array<std::uint64_t, 40> sent_by_kind{};  // wire::Kind; see message_kind_name
+  std::array<std::uint64_t, 48> sent_by_kind{};  // wire::Kind; see message_kind_name
 
   std::uint64_t memory_bytes = 0;  // gauges
   std::uint64_t memory_free_bytes = 0;

@@ -46,6 +46,8 @@ CacheEvent Protocol::classify_at_cache(const LineRef& ref, const Message& messag
       return unless_locked(env_.is_logged() ? CacheEvent::kRecallShared : CacheEvent::kForwardShared);
     case Kind::kForwardExclusive:
       return unless_locked(env_.is_logged() ? CacheEvent::kRecall : CacheEvent::kForwardExclusive);
+    case Kind::kFetchCopy: return is_kept_for_home(ref) ? CacheEvent::kFetchIdle : CacheEvent::kFetchCopy;
+    case Kind::kFailed: return CacheEvent::kFailed;
     case Kind::kNone:
     case Kind::kGetShared:
     case Kind::kGetExclusive:
@@ -77,6 +79,11 @@ CacheEvent Protocol::classify_at_cache(const LineRef& ref, const Message& messag
     case Kind::kOpen:
     case Kind::kWriteIf:
     case Kind::kWriteIfReply:
+    case Kind::kCopy:
+    case Kind::kNoCopy:
+    case Kind::kOffer:
+    case Kind::kFileCall:
+    case Kind::kFileReply:
     case Kind::kCount: break;
   }
   *why = "not a message for a cache";
@@ -165,6 +172,9 @@ void Protocol::act(const LineRef& ref, CacheAction action, const Message& messag
       if (ATOLL_FAULT(log_owner_not_reported)) break;
       env_.send(ref, home, {Kind::kReportDirty, false, self, self, own_slot, 0, env_.tenure(ref)});
       break;
+    case CacheAction::kGiveCopy: env_.send_home(ref, {Kind::kCopy, false, self, self, own_slot}); break;
+    case CacheAction::kTellNoCopy: env_.send(ref, home, {Kind::kNoCopy, false, self, self, own_slot}); break;
+    case CacheAction::kFail: fail_waiting(ref); break;
   }
 }
 

@@ -51,6 +51,9 @@ enum class CacheEvent : std::uint8_t {
   kRecall,            // logged, from the home: let it have the line
   kHomeBack,          // the home died and is back; it wants to know what is here
   kHomeOpen,          // it knows all that there is to know, and serves requests again
+  kFetchCopy,         // from the home: it has none of the line, and wants it
+  kFetchIdle,         // the same, and nobody here has used the copy, or waits for it
+  kFailed,            // from the home: the line's file could not be read
   kCount,
 };
 
@@ -83,6 +86,9 @@ enum class CacheAction : std::uint8_t {
   kBeginTenure,      // logged: the number of the permission that has come
   kReportShared,     // ReportShared to the home
   kReportDirty,      // ReportDirty to the home, with the tenure
+  kGiveCopy,         // data to the home's memory, Copy to the home
+  kTellNoCopy,       // NoCopy to the home
+  kFail,             // threads of this node that wait for the line are told that it cannot be had
 };
 
 using CacheRow = Row<CacheState, CacheEvent, CacheAction>;
@@ -268,6 +274,38 @@ inline constexpr CacheRow kCacheRows[] = {
   {S::kDirtyToShared, {E::kWantShared, E::kWantExclusive, E::kWantOperated, E::kEvict}, "threads wait in the queue; slots in use are not evicted"},
   {S::kDirtyToShared, {E::kData, E::kGrant, E::kRefused}, "nothing was asked"},
   {S::kDirtyToShared, {E::kOwnerData, E::kForwardShared, E::kForwardExclusive, E::kWantWritten, E::kWritten}, "not in a logged cluster"},
+
+  // ---- what only lines that have a file at their home do (docs/files.md) ----
+  {S::kShared, {E::kFetchCopy}, S::kShared, {A::kGiveCopy}, "the home made room, and wants it again; we read on"},
+  {S::kShared, {E::kFetchIdle}, S::kInvalid, {A::kWithdrawAll, A::kGiveCopy, A::kReturnShared, A::kReleaseSlot}, "it was kept here for the home alone"},
+  {S::kSharedToDirty, {E::kFetchCopy}, S::kSharedToDirty, {A::kGiveCopy}, "the copy is good; our upgrade waits at the home"},
+  {S::kInvalid, {E::kFetchCopy}, S::kInvalid, {A::kTellNoCopy}, "crossed our PutShared"},
+  {S::kInvalidToShared, {E::kFetchCopy}, S::kInvalidToShared, {A::kTellNoCopy}, "crossed our PutShared"},
+  {S::kInvalidToDirty, {E::kFetchCopy}, S::kInvalidToDirty, {A::kTellNoCopy}, "crossed our PutShared"},
+  {S::kInvalidToOperated, {E::kFetchCopy}, S::kInvalidToOperated, {A::kTellNoCopy}, "crossed our PutShared"},
+  {S::kWritingHome, {E::kFetchCopy}, S::kWritingHome, {A::kTellNoCopy}, "crossed our PutShared"},
+  {S::kInvalidToSharedData, {E::kFetchCopy}, S::kInvalidToSharedData, {A::kTellNoCopy}, "the owner's data is still on its way"},
+  {S::kInvalidToShared, {E::kFailed}, S::kInvalid, {A::kReleaseSlot, A::kFail}, "nobody has it"},
+  {S::kInvalidToDirty, {E::kFailed}, S::kInvalid, {A::kReleaseSlot, A::kFail}, "nobody has it"},
+  {S::kInvalidToOperated, {E::kFailed}, S::kInvalid, {A::kReleaseSlot, A::kFail}, "nobody has it"},
+  {S::kSharedToDirty, {E::kFailed}, S::kShared, {A::kFail}, "the copy is still good"},
+  {S::kInvalid, {E::kFetchIdle, E::kFailed}, "there is no copy that is idle"},
+  {S::kShared, {E::kFailed}, "nothing was asked that a file could fail"},
+  {S::kDirty, {E::kFetchCopy, E::kFetchIdle, E::kFailed}, "the home has what it needs, or does not ask for it here"},
+  {S::kOperated, {E::kFetchCopy, E::kFetchIdle, E::kFailed}, "the home has what it needs, or does not ask for it here"},
+  {S::kInvalidToShared, {E::kFetchIdle}, "there is no copy that is idle"},
+  {S::kInvalidToSharedData, {E::kFetchIdle, E::kFailed}, "there is no copy that is idle"},
+  {S::kInvalidToSharedGrant, {E::kFetchCopy, E::kFetchIdle, E::kFailed}, "the home has what it needs, or does not ask for it here"},
+  {S::kInvalidToDirty, {E::kFetchIdle}, "there is no copy that is idle"},
+  {S::kInvalidToDirtyData, {E::kFetchCopy, E::kFetchIdle, E::kFailed}, "the home has what it needs, or does not ask for it here"},
+  {S::kInvalidToDirtyGrant, {E::kFetchCopy, E::kFetchIdle, E::kFailed}, "the home has what it needs, or does not ask for it here"},
+  {S::kSharedToDirty, {E::kFetchIdle}, "there is no copy that is idle"},
+  {S::kDirtyToInvalid, {E::kFetchCopy, E::kFetchIdle, E::kFailed}, "the home has what it needs, or does not ask for it here"},
+  {S::kLeftToInvalid, {E::kFetchCopy, E::kFetchIdle, E::kFailed}, "the home has what it needs, or does not ask for it here"},
+  {S::kWritingHome, {E::kFetchIdle, E::kFailed}, "there is no copy that is idle"},
+  {S::kInvalidToOperated, {E::kFetchIdle}, "there is no copy that is idle"},
+  {S::kOperatedToInvalid, {E::kFetchCopy, E::kFetchIdle, E::kFailed}, "the home has what it needs, or does not ask for it here"},
+  {S::kDirtyToShared, {E::kFetchCopy, E::kFetchIdle, E::kFailed}, "the home has what it needs, or does not ask for it here"},
 #undef S
 #undef E
 #undef A

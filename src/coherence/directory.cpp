@@ -20,6 +20,36 @@ bool cannot_be_locked(const LineRef& ref) noexcept {
   return ref.hot.access() == 0 && is_idle(ref.line->lock.load(std::memory_order_seq_cst));
 }
 
+/// Does the home's memory have the line's bytes (or, operated, its own part of them)?
+bool is_held(DirState state) noexcept {
+  switch (state) {
+    case DirState::kUnshared:
+    case DirState::kShared:
+    case DirState::kOperated:
+    case DirState::kSharedToUnshared:
+    case DirState::kSharedToDirty:
+    case DirState::kSharedToOperated:
+    case DirState::kOperatedToUnshared: return true;
+    case DirState::kDirty:
+    case DirState::kStored:
+    case DirState::kParked:
+    case DirState::kDirtyToShared:
+    case DirState::kDirtyToDirty:
+    case DirState::kDirtyToUnshared:
+    case DirState::kDirtyToOperated:
+    case DirState::kFetching:
+    case DirState::kOrphaned:
+    case DirState::kCount: break;
+  }
+  return false;
+}
+
+/// Is a line that was as its file has it still so in this state? Elsewhere it is being written, or about to be.
+bool keeps_filed(DirState state) noexcept {
+  return state == DirState::kUnshared || state == DirState::kShared || state == DirState::kStored ||
+         state == DirState::kParked || state == DirState::kFetching;
+}
+
 }  // namespace
 
 /// How many nodes besides `but` and the home a message to all sharers would go to.
@@ -128,7 +158,7 @@ DirEvent Protocol::classify(const LineRef& ref, const Message& message, bool rep
       return classify_request(ref, message, replayed);
     case Kind::kWriteHome: return classify_write(ref);
     case Kind::kPutShared:
-      if (entry.state != DirState::kShared) return DirEvent::kPutShared;
+      if (entry.state != DirState::kShared && entry.state != DirState::kParked) return DirEvent::kPutShared;
       if (!is_sharer) *why = "a copy returned that was not given";
       return sole ? DirEvent::kPutSharedLast : DirEvent::kPutShared;
     case Kind::kPutDirty:
@@ -151,6 +181,11 @@ DirEvent Protocol::classify(const LineRef& ref, const Message& message, bool rep
       return message.kind == Kind::kTransfer ? DirEvent::kTransfer : DirEvent::kOwnerRefused;
     case Kind::kReportShared:
     case Kind::kReportDirty: return classify_return(ref, message, why);
+    case Kind::kCopy:
+    case Kind::kNoCopy:
+      if (entry.state != DirState::kFetching || entry.requester != message.from) *why = "a copy that nobody asked for";
+      if (message.kind == Kind::kNoCopy) return DirEvent::kNoCopy;
+      return entry.sharers == 0 ? DirEvent::kFetched : DirEvent::kFetchedShared;
     case Kind::kNone:
     case Kind::kInvalidate:
     case Kind::kForwardShared:
@@ -176,6 +211,11 @@ DirEvent Protocol::classify(const LineRef& ref, const Message& message, bool rep
     case Kind::kOpen:
     case Kind::kWriteIf:
     case Kind::kWriteIfReply:
+    case Kind::kFetchCopy:
+    case Kind::kFailed:
+    case Kind::kOffer:
+    case Kind::kFileCall:
+    case Kind::kFileReply:
     case Kind::kCount: break;
   }
   *why = "not a message for a home";
@@ -373,18 +413,30 @@ void Protocol::act(const LineRef& ref, DirAction action, DirState before, const 
     case DirAction::kResume:
     case DirAction::kSuspend:
     case DirAction::kForgetRequester: act_logged(ref, action, before, message, outcome); break;
+    case DirAction::kSoil:
+    case DirAction::kClean:
+    case DirAction::kDiscard:
+    case DirAction::kHere:
+    case DirAction::kFetch:
+    case DirAction::kLoad:
+    case DirAction::kFail: act_stored(ref, action); break;
   }
   if (outcome.serve || outcome.refuse_try) env_.cold(ref).local_queued = false;
 }
 
 void Protocol::set_state(const LineRef& ref, DirState state) {
   DirEntry& entry = *ref.directory;
+  const bool held = is_held(entry.state);
   entry.state = state;
   if (is_stable(state) || state == DirState::kOrphaned) {
     entry.requester = kNoNode;
-    entry.flags = 0;
+    entry.flags &= kAsFiled;
     entry.acks_left = 0;
     if (state != DirState::kOperated) entry.operation = 0;
+  }
+  if (ref.has_file) {
+    if (!keeps_filed(state)) entry.flags &= std::uint8_t(~kAsFiled);
+    if (held != is_held(state)) env_.note_held(ref, !held);
   }
   const bool whole = is_whole(ref.line->version.load(std::memory_order_relaxed));
   switch (state) {
@@ -418,6 +470,15 @@ void Protocol::set_state(const LineRef& ref, DirState state) {
     case DirState::kDirtyToOperated:
       if (entry.owner == kNoNode) env_.broken(ref, "a forward without an owner");
       if (entry.requester == kNoNode && !env_.is_logged()) env_.broken(ref, "a forward for nobody");
+      break;
+    case DirState::kStored:
+    case DirState::kParked:
+    case DirState::kFetching:
+      if (entry.owner != kNoNode) env_.broken(ref, "a line that its file has is owned");
+      if ((state == DirState::kStored) != (entry.sharers == 0) && state != DirState::kFetching)
+        env_.broken(ref, "stored with sharers, or parked with none");
+      if ((entry.flags & kAsFiled) == 0) env_.broken(ref, "nobody has the line, and it is not as its file has it");
+      if (whole) env_.broken(ref, "a line that is not here passes for one that is");
       break;
     case DirState::kOrphaned:
       if (entry.owner == kNoNode || entry.sharers != 0) env_.broken(ref, "an orphaned line has no owner, or sharers");

@@ -14,6 +14,8 @@ enum class DirState : std::uint8_t {
   kShared,              // the home and the sharers may read
   kDirty,               // the owner alone has it
   kOperated,            // the sharers, and the home, combine operands of one operator; nobody reads
+  kStored,              // the line's file alone has it
+  kParked,              // the line's file and the sharers have it, the home does not
   kSharedToUnshared,    // the home wants to write; sharers are being invalidated
   kSharedToDirty,       // a requester wants to write; the other sharers are being invalidated
   kDirtyToShared,       // a copy was asked of the owner
@@ -22,6 +24,7 @@ enum class DirState : std::uint8_t {
   kSharedToOperated,    // a requester wants to operate; sharers are being invalidated
   kDirtyToOperated,     // the line was asked of the owner for the home, so that a requester may operate
   kOperatedToUnshared,  // somebody wants something else; operands are being returned
+  kFetching,            // the line is on its way home, from its file or a sharer
   kOrphaned,            // logged: the owner has died, or has not reported yet; who wants the line waits
   kCount,
 };
@@ -62,6 +65,13 @@ enum class DirEvent : std::uint8_t {
   kOwnerDied,        // the owner has died
   kRequesterDied,    // who was remembered has died
   kOwnerBack,        // the owner is back (or the home, and the owner has reported), and said nothing of the line
+  kFetchAhead,       // the home expects that the line will be wanted
+  kDrop,             // the home needs the room; the line is as its file has it, unlocked and awaited by nobody
+  kFetched,          // the line stands in the home's memory; nobody else has it
+  kFetchedShared,    // the same, and there are sharers
+  kNoCopy,           // the sharer that was asked has none any more
+  kFetchFailed,      // the file could not be read; nobody has the line
+  kFetchFailedShared,  // the same, and there are sharers
   kCount,
 };
 
@@ -104,6 +114,13 @@ enum class DirAction : std::uint8_t {
   kResume,            // what was remembered takes its turn, the first one
   kSuspend,           // the same when the line is not here: a try fails
   kForgetRequester,   // nobody is answered; it has no copy either
+  kSoil,              // the line will not be as its file has it
+  kClean,             // the line is as its file has it
+  kDiscard,           // the home's memory does not have it any more
+  kHere,              // the home's memory has it
+  kFetch,             // from a sharer, where there is one that is known, else from the file
+  kLoad,              // from the file
+  kFail,              // who waits for the line is told that it cannot be had
 };
 
 using DirRow = Row<DirState, DirEvent, DirAction>;
@@ -118,10 +135,12 @@ inline constexpr DirRow kDirRows[] = {
   {S::kUnshared, {E::kGetShared}, S::kShared, {A::kWithdrawWrite, A::kAddSharer, A::kSendData}, "the home's memory is current; from now on the home only reads"},
   {S::kUnshared, {E::kGetExclusive}, S::kDirty, {A::kWithdrawAll, A::kLogTransfer, A::kSetOwner, A::kSendData}, "nobody else to ask: permission and data in one message"},
   {S::kUnshared, {E::kOperate}, S::kOperated, {A::kWithdrawAll, A::kBegin, A::kGrant}, "operands begin at nothing: no data goes out"},
-  {S::kUnshared, {E::kLocalShared, E::kLocalExclusive}, S::kUnshared, {A::kServeLocal}, "the permission came back while the wish was queued"},
+  {S::kUnshared, {E::kLocalShared}, S::kUnshared, {A::kServeLocal}, "the permission came back while the wish was queued"},
+  {S::kUnshared, {E::kLocalExclusive}, S::kUnshared, {A::kSoil, A::kServeLocal}, "the same; or the line was as its file has it, and will not be"},
+  {S::kUnshared, {E::kDrop}, S::kStored, {A::kWithdrawAll, A::kDiscard}, "its file has it"},
   {S::kUnshared, {E::kBlocked}, S::kUnshared, {A::kDefer}, "a lock of the home; the request waits its turn"},
   {S::kUnshared, {E::kTryBlocked}, S::kUnshared, {A::kRefuse}, "a try never waits"},
-  {S::kUnshared, {E::kWriteHome}, S::kUnshared, {A::kWrite, A::kHide}, "as a thread of the home would; hidden, so that we see whether such a thread comes before the next"},
+  {S::kUnshared, {E::kWriteHome}, S::kUnshared, {A::kSoil, A::kWrite, A::kHide}, "as a thread of the home would; hidden, so that we see whether such a thread comes before the next"},
   {S::kUnshared, {E::kWriteElsewhere}, S::kUnshared, {A::kRefuse}, "a lock of the home, or others wait: the writer has to take its turn with them"},
   {S::kUnshared, {E::kPutDirtyStale}, S::kUnshared, {A::kPutAck}, "the return crossed a recall for the home, which was answered already"},
   {S::kUnshared, {E::kUpgrade, E::kUpgradeSole}, "an upgrade by a node without a copy is taken as GetExclusive"},
@@ -142,6 +161,7 @@ inline constexpr DirRow kDirRows[] = {
   {S::kShared, {E::kUpgradeSole}, S::kDirty, {A::kWithdrawAll, A::kLogTransfer, A::kRemember, A::kSetOwner, A::kAnswerPending}, "nobody else to invalidate: the permission alone"},
   {S::kShared, {E::kOperateFirst}, S::kSharedToOperated, {A::kWithdrawAll, A::kRemember, A::kInvalidateOthers}, "nobody reads what others operate on"},
   {S::kShared, {E::kOperate, E::kPutOperated, E::kPutOperatedLast}, "it is not operated"},
+  {S::kShared, {E::kDrop}, S::kParked, {A::kWithdrawAll, A::kDiscard}, "its file has it, and the sharers, who go on reading"},
   {S::kShared, {E::kLocalShared}, S::kShared, {A::kServeLocal}, "the permission came back while the wish was queued"},
   {S::kShared, {E::kLocalExclusive}, S::kSharedToUnshared, {A::kHide, A::kRemember, A::kInvalidateOthers}, "the home writes: every sharer goes"},
   {S::kShared, {E::kBlocked}, S::kShared, {A::kDefer}, "a lock of the home; the request waits its turn"},
@@ -335,6 +355,58 @@ inline constexpr DirRow kDirRows[] = {
   {S::kOrphaned, {E::kAnswer, E::kAllGone, E::kSomeRefused, E::kOwnerRefused}, "nothing was asked"},
   {S::kOrphaned, {E::kOperate, E::kOperateFirst, E::kWriteHome, E::kWriteElsewhere, E::kPutOperated, E::kPutOperatedLast}, "not in a logged cluster"},
   {S::kOrphaned, {E::kPutDirty, E::kPutDirtyLast, E::kPutDirtyStale, E::kWriteBack, E::kTransfer}, "not in a logged cluster"},
+
+  // ---- Stored: the file alone has it (docs/files.md) ----
+  {S::kStored, {E::kGetShared, E::kGetExclusive, E::kOperateFirst, E::kLocalShared, E::kLocalExclusive}, S::kFetching, {A::kDefer, A::kFetch}, "the line first, then the request takes its turn"},
+  {S::kStored, {E::kFetchAhead}, S::kFetching, {A::kFetch}, "before anybody waits for it"},
+  {S::kStored, {E::kTryBlocked, E::kWriteElsewhere}, S::kStored, {A::kRefuse}, "others wait; or the writer has to ask for the line"},
+  {S::kStored, {E::kUpgrade, E::kUpgradeSole, E::kPutShared, E::kPutSharedLast, E::kPutDirty, E::kPutDirtyLast, E::kPutDirtyStale}, "nobody has a copy"},
+  {S::kStored, {E::kOperate, E::kPutOperated, E::kPutOperatedLast, E::kWriteHome, E::kBlocked}, "the home does not have the line, and no lock of it"},
+  {S::kStored, {E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "nothing was asked"},
+  {S::kStored, {E::kReturn, E::kReturnShared, E::kReturnStale, E::kReportShared, E::kReportDirty, E::kSharerDied, E::kSharerDiedLast, E::kOwnerDied, E::kRequesterDied, E::kOwnerBack}, "not in a logged cluster"},
+  {S::kStored, {E::kDrop, E::kFetched, E::kFetchedShared, E::kNoCopy, E::kFetchFailed, E::kFetchFailedShared}, "nothing is here, and nothing under way"},
+
+  // ---- Parked: the file and the sharers have it ----
+  {S::kParked, {E::kGetShared, E::kGetExclusive, E::kUpgrade, E::kOperateFirst, E::kLocalShared, E::kLocalExclusive}, S::kFetching, {A::kDefer, A::kFetch}, "the line first, then the request takes its turn"},
+  {S::kParked, {E::kFetchAhead}, S::kFetching, {A::kFetch}, "before anybody waits for it"},
+  {S::kParked, {E::kTryBlocked, E::kWriteElsewhere}, S::kParked, {A::kRefuse}, "others wait; or the writer has to ask for the line"},
+  {S::kParked, {E::kPutShared}, S::kParked, {A::kDropSharer}, "one copy less"},
+  {S::kParked, {E::kPutSharedLast}, S::kStored, {A::kDropSharer}, "the last copy; the file has it"},
+  {S::kParked, {E::kUpgradeSole, E::kPutDirty, E::kPutDirtyLast, E::kPutDirtyStale}, "told apart where the home has the line; there is no owner, and a return comes before what makes it stale"},
+  {S::kParked, {E::kOperate, E::kPutOperated, E::kPutOperatedLast, E::kWriteHome, E::kBlocked}, "the home does not have the line, and no lock of it"},
+  {S::kParked, {E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "nothing was asked"},
+  {S::kParked, {E::kReturn, E::kReturnShared, E::kReturnStale, E::kReportShared, E::kReportDirty, E::kSharerDied, E::kSharerDiedLast, E::kOwnerDied, E::kRequesterDied, E::kOwnerBack}, "not in a logged cluster"},
+  {S::kParked, {E::kDrop, E::kFetched, E::kFetchedShared, E::kNoCopy, E::kFetchFailed, E::kFetchFailedShared}, "nothing is here, and nothing under way"},
+
+  // ---- Fetching: on its way home ----
+  {S::kFetching, {E::kGetShared, E::kGetExclusive, E::kUpgrade, E::kOperateFirst, E::kLocalShared, E::kLocalExclusive}, S::kFetching, {A::kDefer}, "one at a time"},
+  {S::kFetching, {E::kTryBlocked, E::kWriteElsewhere}, S::kFetching, {A::kRefuse}, "busy: a try never waits, and a writer has to ask for the line"},
+  {S::kFetching, {E::kPutShared}, S::kFetching, {A::kDropSharer}, "one copy less; if it is the one that was asked, its answer follows"},
+  {S::kFetching, {E::kFetched}, S::kUnshared, {A::kHere, A::kClean}, "the home has it, as the file does; those who wait take their turns"},
+  {S::kFetching, {E::kFetchedShared}, S::kShared, {A::kHere, A::kClean}, "the home has it again, as the file and the sharers do"},
+  {S::kFetching, {E::kNoCopy}, S::kFetching, {A::kLoad}, "then from the file"},
+  {S::kFetching, {E::kFetchFailed}, S::kStored, {A::kFail}, "who waits is told; who comes later tries again"},
+  {S::kFetching, {E::kFetchFailedShared}, S::kParked, {A::kFail}, "who waits is told; the copies stay"},
+  {S::kFetching, {E::kFetchAhead, E::kDrop}, "it is not at rest"},
+  {S::kFetching, {E::kUpgradeSole, E::kPutSharedLast, E::kPutDirty, E::kPutDirtyLast, E::kPutDirtyStale}, "told apart in stable states only; there is no owner"},
+  {S::kFetching, {E::kOperate, E::kPutOperated, E::kPutOperatedLast, E::kWriteHome, E::kBlocked}, "the home does not have the line, and no lock of it"},
+  {S::kFetching, {E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "nothing of the kind was asked"},
+  {S::kFetching, {E::kReturn, E::kReturnShared, E::kReturnStale, E::kReportShared, E::kReportDirty, E::kSharerDied, E::kSharerDiedLast, E::kOwnerDied, E::kRequesterDied, E::kOwnerBack}, "not in a logged cluster"},
+
+  // ---- what only lines that have a file do, and in the states above ----
+  {S::kUnshared, {E::kFetched, E::kFetchedShared, E::kNoCopy, E::kFetchFailed, E::kFetchFailedShared, E::kFetchAhead}, "the home has it: nothing is fetched"},
+  {S::kShared, {E::kFetched, E::kFetchedShared, E::kNoCopy, E::kFetchFailed, E::kFetchFailedShared, E::kFetchAhead}, "the home has it: nothing is fetched"},
+  {S::kDirty, {E::kFetched, E::kFetchedShared, E::kNoCopy, E::kFetchFailed, E::kFetchFailedShared, E::kFetchAhead, E::kDrop}, "nothing is fetched, and only what is at rest at home is dropped"},
+  {S::kOperated, {E::kFetched, E::kFetchedShared, E::kNoCopy, E::kFetchFailed, E::kFetchFailedShared, E::kFetchAhead, E::kDrop}, "nothing is fetched, and only what is at rest at home is dropped"},
+  {S::kSharedToUnshared, {E::kFetched, E::kFetchedShared, E::kNoCopy, E::kFetchFailed, E::kFetchFailedShared, E::kFetchAhead, E::kDrop}, "nothing is fetched, and only what is at rest at home is dropped"},
+  {S::kSharedToDirty, {E::kFetched, E::kFetchedShared, E::kNoCopy, E::kFetchFailed, E::kFetchFailedShared, E::kFetchAhead, E::kDrop}, "nothing is fetched, and only what is at rest at home is dropped"},
+  {S::kDirtyToShared, {E::kFetched, E::kFetchedShared, E::kNoCopy, E::kFetchFailed, E::kFetchFailedShared, E::kFetchAhead, E::kDrop}, "nothing is fetched, and only what is at rest at home is dropped"},
+  {S::kDirtyToDirty, {E::kFetched, E::kFetchedShared, E::kNoCopy, E::kFetchFailed, E::kFetchFailedShared, E::kFetchAhead, E::kDrop}, "nothing is fetched, and only what is at rest at home is dropped"},
+  {S::kDirtyToUnshared, {E::kFetched, E::kFetchedShared, E::kNoCopy, E::kFetchFailed, E::kFetchFailedShared, E::kFetchAhead, E::kDrop}, "nothing is fetched, and only what is at rest at home is dropped"},
+  {S::kSharedToOperated, {E::kFetched, E::kFetchedShared, E::kNoCopy, E::kFetchFailed, E::kFetchFailedShared, E::kFetchAhead, E::kDrop}, "nothing is fetched, and only what is at rest at home is dropped"},
+  {S::kDirtyToOperated, {E::kFetched, E::kFetchedShared, E::kNoCopy, E::kFetchFailed, E::kFetchFailedShared, E::kFetchAhead, E::kDrop}, "nothing is fetched, and only what is at rest at home is dropped"},
+  {S::kOperatedToUnshared, {E::kFetched, E::kFetchedShared, E::kNoCopy, E::kFetchFailed, E::kFetchFailedShared, E::kFetchAhead, E::kDrop}, "nothing is fetched, and only what is at rest at home is dropped"},
+  {S::kOrphaned, {E::kFetched, E::kFetchedShared, E::kNoCopy, E::kFetchFailed, E::kFetchFailedShared, E::kFetchAhead, E::kDrop}, "nothing is fetched, and only what is at rest at home is dropped"},
 #undef S
 #undef E
 #undef A
@@ -345,7 +417,7 @@ inline constexpr DirTable kDirTable{kDirRows};
 static_assert(kDirTable.complete(), "every (state, event) of the directory has exactly one row");
 
 [[nodiscard]] constexpr bool is_stable(DirState state) noexcept {
-  return state <= DirState::kOperated;
+  return state <= DirState::kParked;
 }
 
 [[nodiscard]] std::string_view to_string(DirState state) noexcept;

@@ -55,6 +55,15 @@ class Env {
   /// The operation is done (or a try refused); it is in no queue any more.
   virtual void complete(const LineRef& ref, Op& op, Errc result) = 0;
 
+  // ---- lines that have a file, at their home (docs/files.md)
+
+  /// Begins to read the line from its file into the home's memory; Protocol::loaded() ends that, later.
+  virtual void load(const LineRef& /*ref*/) { base::check_failed("a line to load", __FILE__, __LINE__); }
+  /// Which of the sharers to ask for its copy; kNoNode: the file is nearer. (The file always has the line then.)
+  [[nodiscard]] virtual NodeId sharer_to_ask(const LineRef& /*ref*/) { return kNoNode; }
+  /// The home's memory has the line's bytes from now on, or need not keep them.
+  virtual void note_held(const LineRef& /*ref*/, bool /*held*/) {}
+
   // ---- logged clusters, of up to 64 nodes; where nothing is logged none of these is asked for more than the defaults
 
   /// Is what is written logged, so that a node that dies can come back? The same for all nodes, and for ever.

@@ -17,28 +17,34 @@ std::string_view name(const std::array<std::string_view, N>& names, Enum value) 
 }  // namespace
 
 std::string_view to_string(DirState state) noexcept {
-  static constexpr std::array<std::string_view, 13> kNames = {
-      "Unshared",      "Shared",       "Dirty",           "Operated",         "SharedToUnshared", "SharedToDirty",
-      "DirtyToShared", "DirtyToDirty", "DirtyToUnshared", "SharedToOperated", "DirtyToOperated",  "OperatedToUnshared",
+  static constexpr std::array<std::string_view, 16> kNames = {
+      "Unshared",        "Shared",           "Dirty",           "Operated",           "Stored",
+      "Parked",          "SharedToUnshared", "SharedToDirty",   "DirtyToShared",      "DirtyToDirty",
+      "DirtyToUnshared", "SharedToOperated", "DirtyToOperated", "OperatedToUnshared", "Fetching",
       "Orphaned"};
   static_assert(kNames.size() == std::size_t(DirState::kCount));
   return name(kNames, state);
 }
 
 std::string_view to_string(DirEvent event) noexcept {
-  static constexpr std::array<std::string_view, 35> kNames = {
-      "GetShared",       "GetExclusive",   "Upgrade",      "UpgradeSole",   "LocalShared",   "LocalExclusive",
-      "Operate",         "OperateFirst",   "Blocked",      "TryBlocked",    "WriteHome",     "WriteElsewhere",
-      "PutShared",       "PutSharedLast",  "PutDirty",     "PutDirtyLast",  "PutDirtyStale", "PutOperated",
-      "PutOperatedLast", "Answer",         "AllGone",      "SomeRefused",   "WriteBack",     "Transfer",
-      "OwnerRefused",    "Return",         "ReturnShared", "ReturnStale",   "ReportShared",  "ReportDirty",
-      "SharerDied",      "SharerDiedLast", "OwnerDied",    "RequesterDied", "OwnerBack"};
+  static constexpr std::array<std::string_view, 42> kNames = {
+      "GetShared",     "GetExclusive",     "Upgrade",         "UpgradeSole",
+      "LocalShared",   "LocalExclusive",   "Operate",         "OperateFirst",
+      "Blocked",       "TryBlocked",       "WriteHome",       "WriteElsewhere",
+      "PutShared",     "PutSharedLast",    "PutDirty",        "PutDirtyLast",
+      "PutDirtyStale", "PutOperated",      "PutOperatedLast", "Answer",
+      "AllGone",       "SomeRefused",      "WriteBack",       "Transfer",
+      "OwnerRefused",  "Return",           "ReturnShared",    "ReturnStale",
+      "ReportShared",  "ReportDirty",      "SharerDied",      "SharerDiedLast",
+      "OwnerDied",     "RequesterDied",    "OwnerBack",       "FetchAhead",
+      "Drop",          "Fetched",          "FetchedShared",   "NoCopy",
+      "FetchFailed",   "FetchFailedShared"};
   static_assert(kNames.size() == std::size_t(DirEvent::kCount));
   return name(kNames, event);
 }
 
 std::string_view to_string(DirAction action) noexcept {
-  static constexpr std::array<std::string_view, 38> kNames = {"None",          "WithdrawWrite",
+  static constexpr std::array<std::string_view, 45> kNames = {"None",          "WithdrawWrite",
                                                               "WithdrawAll",   "Hide",
                                                               "AddSharer",     "DropSharer",
                                                               "ClearSharers",  "OwnerToSharer",
@@ -56,8 +62,12 @@ std::string_view to_string(DirAction action) noexcept {
                                                               "End",           "Take",
                                                               "AddSender",     "OwnerReports",
                                                               "Undo",          "Resume",
-                                                              "Suspend",       "ForgetRequester"};
-  static_assert(kNames.size() == std::size_t(DirAction::kForgetRequester) + 1);
+                                                              "Suspend",       "ForgetRequester",
+                                                              "Soil",          "Clean",
+                                                              "Discard",       "Here",
+                                                              "Fetch",         "Load",
+                                                              "Fail"};
+  static_assert(kNames.size() == std::size_t(DirAction::kFail) + 1);
   return name(kNames, action);
 }
 
@@ -84,22 +94,25 @@ std::string_view to_string(CacheState state) noexcept {
 }
 
 std::string_view to_string(CacheEvent event) noexcept {
-  static constexpr std::array<std::string_view, 20> kNames = {
-      "WantShared", "WantExclusive", "WantWritten",   "WantOperated",     "Evict",    "Data",    "OwnerData",
-      "Grant",      "Invalidate",    "ForwardShared", "ForwardExclusive", "Held",     "TryHeld", "Refused",
-      "PutAck",     "Written",       "RecallShared",  "Recall",           "HomeBack", "HomeOpen"};
+  static constexpr std::array<std::string_view, 23> kNames = {
+      "WantShared", "WantExclusive", "WantWritten",   "WantOperated",     "Evict",    "Data",     "OwnerData",
+      "Grant",      "Invalidate",    "ForwardShared", "ForwardExclusive", "Held",     "TryHeld",  "Refused",
+      "PutAck",     "Written",       "RecallShared",  "Recall",           "HomeBack", "HomeOpen", "FetchCopy",
+      "FetchIdle",  "Failed"};
   static_assert(kNames.size() == std::size_t(CacheEvent::kCount));
   return name(kNames, event);
 }
 
 std::string_view to_string(CacheAction action) noexcept {
-  static constexpr std::array<std::string_view, 28> kNames = {
-      "None",           "AskShared",       "AskExclusive", "AskUpgrade",    "AskWrite",    "Hide",
-      "WithdrawWrite",  "WithdrawAll",     "ReturnShared", "ReturnDirty",   "ReleaseSlot", "AckInvalidate",
-      "Refuse",         "SendToRequester", "WriteBack",    "Transfer",      "Hold",        "Serve",
-      "ServeReads",     "RefuseTry",       "FinishWrite",  "TakeBackWrite", "AskOperated", "ClearOperands",
-      "ReturnOperated", "BeginTenure",     "ReportShared", "ReportDirty"};
-  static_assert(kNames.size() == std::size_t(CacheAction::kReportDirty) + 1);
+  static constexpr std::array<std::string_view, 31> kNames = {
+      "None",        "AskShared",     "AskExclusive", "AskUpgrade",      "AskWrite",
+      "Hide",        "WithdrawWrite", "WithdrawAll",  "ReturnShared",    "ReturnDirty",
+      "ReleaseSlot", "AckInvalidate", "Refuse",       "SendToRequester", "WriteBack",
+      "Transfer",    "Hold",          "Serve",        "ServeReads",      "RefuseTry",
+      "FinishWrite", "TakeBackWrite", "AskOperated",  "ClearOperands",   "ReturnOperated",
+      "BeginTenure", "ReportShared",  "ReportDirty",  "GiveCopy",        "TellNoCopy",
+      "Fail"};
+  static_assert(kNames.size() == std::size_t(CacheAction::kFail) + 1);
   return name(kNames, action);
 }
 

@@ -25,7 +25,8 @@ bool OpQueue::remove(const Op& op) noexcept {
 
 std::uint8_t Protocol::permission(const LineRef& ref) noexcept {
   if (ref.is_home()) {
-    if (ref.directory->state == DirState::kUnshared) return kReadable | kWritable;
+    // What is as its file has it is not written before that is known here.
+    if (ref.directory->state == DirState::kUnshared) return is_filed(ref) ? kReadable : kReadable | kWritable;
     if (ref.directory->state == DirState::kOperated) return kOperable;
     return ref.directory->state == DirState::kShared ? kReadable : 0;
   }

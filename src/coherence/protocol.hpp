@@ -56,6 +56,22 @@ class Protocol {
   /// Asks again for what waits and could not ask (a slot is free again).
   void pursue(const LineRef& ref);
 
+  // ---- lines that have a file, at their home: stored.cpp
+
+  /// The line will be wanted: fetches it if the home does not have it. False: there is nothing to do.
+  bool fetch_home(const LineRef& ref);
+  /// What Env::load began has ended.
+  void loaded(const LineRef& ref, bool ok);
+  /// From now on the line counts as filed, for its bytes, which no thread changes before it has come to this class, are
+  /// about to be written to the file. False: a lock forbids it, or the line is not at rest at home. If the writing
+  /// fails `soil` takes it back.
+  bool file(const LineRef& ref);
+  void soil(const LineRef& ref);
+  /// The home's memory gives the line up. False: it is busy, locked, or not as its file has it.
+  bool drop(const LineRef& ref);
+  /// Is it as its file has it (or will have when what was begun is written)?
+  [[nodiscard]] static bool is_filed(const LineRef& ref) noexcept { return (ref.directory->flags & kAsFiled) != 0; }
+
   // ---- logged clusters: deaths and returns, told for each line that they concern
 
   /// A line of this home: that node has died. Its copies, requests and answers are gone; what it owned is Orphaned.
@@ -130,6 +146,11 @@ class Protocol {
   [[nodiscard]] bool exact() const noexcept { return env_.nodes() <= 64; }
   [[nodiscard]] std::uint64_t bit(NodeId node) const noexcept { return std::uint64_t{1} << (node % 64); }
   [[nodiscard]] std::uint32_t count_others(const DirEntry& entry, NodeId but) const noexcept;
+
+  // stored.cpp: what lines that have a file add to both sides
+  void act_stored(const LineRef& ref, DirAction action);
+  void fail_waiting(const LineRef& ref);
+  [[nodiscard]] bool is_kept_for_home(const LineRef& ref) const noexcept;
 
   // recovery.cpp: what logged clusters add to both sides
   void act_logged(const LineRef& ref, DirAction action, DirState before, const Message& message, Outcome& outcome);

@@ -98,6 +98,8 @@ enum DirFlags : std::uint8_t {
   kPendingTry = 1,      // what is remembered is a try
   kPendingUpgrade = 2,  // the remembered requester has the data
   kRefusedSome = 4,     // a sharer has refused
+  kAsFiled = 8,  // what the home's memory has, or had when it was dropped, stands in the line's file, or will when
+                 // what is being written is
 };
 
 /// A line at its home. Fixed size, no pointers, in the node's shared segment.
@@ -106,6 +108,9 @@ enum DirFlags : std::uint8_t {
 ///   1. Unshared: no owner, no sharers.   2. Shared: sharers, no owner.   3. Dirty: an owner, no sharers.
 ///   4. Operated: sharers, who all combine operands of one operator; no owner.
 ///   5. Orphaned: an owner, who is dead or has not reported; no sharers.
+///   6. Stored, Parked: no owner, as filed; Parked: sharers, Stored: none. Who writes a line that is as filed comes to
+///   the
+///      core first, which takes the flag back.
 struct DirEntry {
   DirState state = DirState::kUnshared;
   std::uint8_t flags = 0;
@@ -145,6 +150,7 @@ struct LineRef {
   DirEntry* directory = nullptr;  // at the home only
   std::uint8_t larger = 0;        // the line is 2^larger times as large as one of the heap
   std::uint32_t bytes = 0;        // how many it has
+  bool has_file = false;          // at the home: it need not always be in memory
 
   [[nodiscard]] NodeId home() const noexcept { return address.node(); }
   [[nodiscard]] bool is_home() const noexcept { return directory != nullptr; }

@@ -225,12 +225,19 @@ void World::NodeEnv::check_given(const LineRef& ref, NodeId to, const Message& m
     case Kind::kElementAnswer:
     case Kind::kProbe:
     case Kind::kProbeAnswer:
+    case Kind::kCopy:
+    case Kind::kNoCopy:
+    case Kind::kFetchCopy:
+    case Kind::kFailed:
+    case Kind::kOffer:
     case Kind::kReportShared:
     case Kind::kReportDirty:
     case Kind::kReportEnd:
     case Kind::kOpen:
     case Kind::kWriteIf:
     case Kind::kWriteIfReply:
+    case Kind::kFileCall:
+    case Kind::kFileReply:
     case Kind::kCount: break;
   }
   if ((lingering & ~allowed) != 0) {

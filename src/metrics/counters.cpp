@@ -14,7 +14,7 @@ namespace metrics {
   X(hits) X(reads_in_place) X(read_misses) X(write_misses) X(atomic_misses)                                   \
   X(lock_misses) X(lock_waits) X(lock_refusals)                                                               \
   X(evictions_clean) X(evictions_dirty) X(invalidations) X(barriers_issued) X(read_ahead_lines) X(merges)     \
-  X(checkpoints) X(log_waits)     \
+  X(checkpoints) X(log_waits) X(file_reads) X(file_writes) X(file_evictions) X(file_copies)                   \
   X(messages_sent) X(messages_received) X(lines_sent) X(bytes_sent) X(wakeups_sent) X(sleeps)                 \
   X(allocations) X(frees) X(memory_bytes) X(memory_free_bytes) X(cache_lines) X(cache_lines_used)
 // clang-format on

@@ -29,8 +29,9 @@ struct Counters {
   Counter hits, reads_in_place, read_misses, write_misses, atomic_misses, lock_misses, lock_waits, lock_refusals;
   Counter evictions_clean, evictions_dirty, invalidations, barriers_issued, read_ahead_lines, merges, checkpoints,
       log_waits;
+  Counter file_reads, file_writes, file_evictions, file_copies;
   Counter messages_sent, messages_received, lines_sent, bytes_sent, wakeups_sent, sleeps, allocations, frees;
-  std::array<Counter, 40> sent_by_kind;
+  std::array<Counter, 48> sent_by_kind;
   Counter memory_bytes, memory_free_bytes, cache_lines, cache_lines_used;
 
   [[nodiscard]] Stats snapshot() const noexcept;

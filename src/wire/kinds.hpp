@@ -32,6 +32,11 @@ namespace atoll::wire {
   X(Transfer, "owner to home", "the line has gone to the requester")                         \
   X(OwnerRefused, "owner to home", "the line is locked; a try is refused")                   \
   X(OwnerData, "owner to requester", "the line stands in your slot; wait for the grant")     \
+  X(FetchCopy, "home to sharer", "I have none of this line any more: let me have yours")     \
+  X(Copy, "sharer to home", "it stands in the home's memory")                                \
+  X(NoCopy, "sharer to home", "I have dropped it")                                           \
+  X(Failed, "home to requester", "the line's file could not be read")                        \
+  X(Offer, "home to any", "I have no room for this line: take a copy if you have")           \
   X(ReportShared, "sharer to home", "logged: to a home that is back: I have a copy")         \
   X(ReportDirty, "owner to home", "logged: to a home that is back: I own the line")          \
   X(Allocate, "any to home", "memory of this size")                                          \
@@ -48,7 +53,9 @@ namespace atoll::wire {
   X(ReportEnd, "any to any", "logged: that was all that I have of your lines")               \
   X(Open, "home to any", "logged: everybody has reported; ask (again) for what you want")    \
   X(WriteIf, "any to home", "logged: a guarded write, if nobody else has the line")          \
-  X(WriteIfReply, "home to any", "whether it was done, or why not")
+  X(WriteIfReply, "home to any", "whether it was done, or why not")                          \
+  X(FileCall, "any to any", "do what my memory says there with a file of yours")             \
+  X(FileReply, "any to any", "it is done, and how it went stands in your memory")
 
 enum class Kind : std::uint8_t {
   kNone,
@@ -58,7 +65,7 @@ enum class Kind : std::uint8_t {
       kCount,
 };
 inline constexpr std::uint8_t kKinds = std::uint8_t(Kind::kCount);
-static_assert(kKinds <= 40, "Stats::sent_by_kind has 40 counters");
+static_assert(kKinds <= 48, "Stats::sent_by_kind has 48 counters");
 
 /// Kinds up to ReportDirty concern lines and may carry runs of them; the rest concern the node.
 [[nodiscard]] constexpr bool is_line_kind(Kind kind) noexcept {

@@ -69,6 +69,8 @@ HomeIs home_of(Kind kind) noexcept {
     case Kind::kInvalidateRefused:
     case Kind::kWriteBack:
     case Kind::kTransfer:
+    case Kind::kCopy:
+    case Kind::kNoCopy:
     case Kind::kReportShared:
     case Kind::kReportDirty:
     case Kind::kOwnerRefused: return HomeIs::kReceiver;
@@ -79,7 +81,10 @@ HomeIs home_of(Kind kind) noexcept {
     case Kind::kGrant:
     case Kind::kWritten:
     case Kind::kRefused:
-    case Kind::kPutAck: return HomeIs::kSender;
+    case Kind::kPutAck:
+    case Kind::kFetchCopy:
+    case Kind::kFailed:
+    case Kind::kOffer: return HomeIs::kSender;
     case Kind::kOwnerData:
     case Kind::kNone:
     case Kind::kAllocate:
@@ -97,6 +102,8 @@ HomeIs home_of(Kind kind) noexcept {
     case Kind::kOpen:
     case Kind::kWriteIf:
     case Kind::kWriteIfReply:
+    case Kind::kFileCall:
+    case Kind::kFileReply:
     case Kind::kCount: break;
   }
   return HomeIs::kAnyone;

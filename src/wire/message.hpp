@@ -12,7 +12,7 @@
 
 namespace atoll::wire {
 
-inline constexpr std::uint8_t kVersion = 7;
+inline constexpr std::uint8_t kVersion = 8;
 inline constexpr std::uint8_t kMaxRun = 8;          // lines that one message may name
 inline constexpr std::uint64_t kMaxOperator = 255;  // GetOperated's argument: which operator, from 1 on
 
