@@ -42,6 +42,10 @@ class AtollDb {
     Status prefetch(const Table<Key, Row>& table, std::span<const Key> keys, bool to_update) {
       return t_.prefetch(table, keys, to_update);
     }
+    template <typename Key, typename Row>
+    Status prefetch_inserts(const Table<Key, Row>& table, std::span<const Key> keys) {
+      return t_.prefetch_inserts(table, keys);
+    }
     template <typename Key, typename Row, typename Visit>
     Status scan(const Table<Key, Row>& table, const Key& first, const Key& last, Visit&& visit,
                 txn::Direction direction) {

@@ -37,10 +37,11 @@ template <typename T, typename Table, typename Key, typename Row>
 concept TxnOn = requires(T& t, const Table& table, const Key& key, const Row& row, std::span<const Key> keys) {
   { t.read(table, key) } -> std::same_as<Result<std::optional<Row>>>;
   { t.read_for_update(table, key) } -> std::same_as<Result<std::optional<Row>>>;
-  { t.update(table, key, row) } -> std::same_as<Status>;      // kNotFound: no such key
-  { t.insert(table, key, row) } -> std::same_as<Status>;      // kAlreadyExists
-  { t.erase(table, key) } -> std::same_as<Status>;            // kNotFound
-  { t.prefetch(table, keys, true) } -> std::same_as<Status>;  // a hint: these are wanted soon, to be updated or not
+  { t.update(table, key, row) } -> std::same_as<Status>;        // kNotFound: no such key
+  { t.insert(table, key, row) } -> std::same_as<Status>;        // kAlreadyExists
+  { t.erase(table, key) } -> std::same_as<Status>;              // kNotFound
+  { t.prefetch(table, keys, true) } -> std::same_as<Status>;    // a hint: these are wanted soon, to be updated or not
+  { t.prefetch_inserts(table, keys) } -> std::same_as<Status>;  // a hint: these will be inserted soon
 };
 
 /// An engine's side on one node. Every node has one; `table` is called by all of them alike, at set-up, and may throw;

@@ -89,6 +89,10 @@ class FarmDb {
     /// Fetches their buckets side by side, as far as the processor can.
     template <typename Key, typename Row>
     Status prefetch(const Table<Key, Row>& table, std::span<const Key> keys, bool to_update) noexcept;
+    template <typename Key, typename Row>
+    Status prefetch_inserts(const Table<Key, Row>& table, std::span<const Key> keys) noexcept {
+      return prefetch(table, keys, true);
+    }
 
    private:
     static constexpr Status kThere{Errc::kAlreadyExists, "there is such a row"};

@@ -195,6 +195,10 @@ class SqliteDb {
     Status prefetch(const Table<Key, Row>&, std::span<const Key>, bool) {
       return {};
     }
+    template <typename Key, typename Row>
+    Status prefetch_inserts(const Table<Key, Row>&, std::span<const Key>) {
+      return {};
+    }
     /// REQUIRES: `visit` scans the table no further.
     template <typename Key, typename Row, typename Visit>
     Status scan(const Table<Key, Row>& table, const std::type_identity_t<Key>& first,

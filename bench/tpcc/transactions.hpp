@@ -115,6 +115,15 @@ template <Db D>
   return status;
 }
 
+/// Where the rows of the order will be, once its number is known. Its lines are neighbours.
+template <Db D>
+[[nodiscard]] Status prefetch_order(typename D::Txn& t, const Tables<D>& tables, const OrderKey& key) {
+  const OrderLineKey line{key.warehouse, key.district, key.order, 1};
+  Status status = t.prefetch_inserts(tables.order, std::span(&key, 1));
+  if (status.ok()) status = t.prefetch_inserts(tables.new_order, std::span(&key, 1));
+  return status.ok() ? t.prefetch_inserts(tables.order_line, std::span(&line, 1)) : status;
+}
+
 /// The rows of the order itself, without its lines. With `only_read` those of the district's last one.
 template <Db D>
 [[nodiscard]] Status put_order(typename D::Txn& t, const Tables<D>& tables, const NewOrderInput& in,
@@ -169,6 +178,10 @@ template <Db D>
   };
   Status status = change_row<District>(t, tables.district, DistrictKey{in.warehouse, in.district}, only_read, number);
   if (!status.ok()) return status;
+  const OrderKey key{in.warehouse, in.district, out.order};
+  if (!only_read) {
+    if (status = prefetch_order<D>(t, tables, key); !status.ok()) return status;
+  }
   Customer customer;
   status = read_row(t, tables.customer, CustomerKey{in.warehouse, in.district, in.customer}, customer);
   if (!status.ok()) return status;
@@ -176,7 +189,6 @@ template <Db D>
   const bool all_local = std::all_of(in.lines.begin(), in.lines.begin() + in.count,
                                      [&](const OrderedItem& line) { return line.supplier == in.warehouse; });
   Order order{in.now, in.customer, 0, in.count, all_local};
-  const OrderKey key{in.warehouse, in.district, out.order};
   if (status = put_order<D>(t, tables, in, key, order); !status.ok()) return status;
   Cents sum = 0;
   for (std::uint32_t i = 0; i < in.count; ++i) {
@@ -196,12 +208,12 @@ template <Db D>
   const WhichCustomer& which = in.customer;
   if (const Status status = find_customer<D>(t, tables, which, out.customer); !status.ok()) return status;
   const CustomerKey key{which.warehouse, which.district, out.customer};
-  if (const Status status = t.prefetch(tables.customer, std::span(&key, 1), !in.only_reads.at(2)); !status.ok()) {
-    return status;
-  }
+  Status status = t.prefetch(tables.customer, std::span(&key, 1), !in.only_reads.at(2));
+  if (status.ok() && !in.only_reads.at(3)) status = t.prefetch_inserts(tables.history, std::span(&in.history, 1));
+  if (!status.ok()) return status;
   Warehouse warehouse;
   District district;
-  Status status =
+  status =
       change_row<Warehouse>(t, tables.warehouse, WarehouseKey{in.warehouse}, in.only_reads.at(0), [&](Warehouse& row) {
         row.ytd += in.amount;
         warehouse = row;

@@ -227,6 +227,12 @@ Status Txn::prefetch(const AnyTable& table, std::span<const std::byte> keys, boo
   return transaction_.prefetch(*table.data_, keys, to_update);
 }
 
+Status Txn::prefetch_inserts(const AnyTable& table, std::span<const std::byte> keys) {
+  const std::size_t key_bytes = table.schema().key_bytes;
+  if (const Status status = check(table, keys.size() % key_bytes == 0 ? key_bytes : 0); !status.ok()) return status;
+  return transaction_.prefetch_inserts(*table.data_, keys);
+}
+
 Status Txn::scan(const AnyTable& table, std::span<const std::byte> first, std::span<const std::byte> last,
                  const Visit& visit, Direction direction) {
   if (const Status status = check(table, first.size()); !status.ok()) return status;

@@ -356,6 +356,21 @@ Status TableData::prefetch(std::span<const std::byte> keys, bool to_update, Hint
   return {};
 }
 
+/// All of the first bucket of each: it is searched and locked now, and read and changed by the commit.
+Status TableData::prefetch_inserts(std::span<const std::byte> keys) const {
+  if (tree_) return {};
+  for (; !keys.empty(); keys = keys.subspan(root_.key_bytes)) {
+    const auto key = keys.first(root_.key_bytes);
+    const std::uint64_t key_hash = hash(key);
+    const Result<GlobalAddress> in = block(block_of(key, key_hash));
+    if (!in.ok()) return in.status();
+    if (!*in) continue;
+    const GlobalAddress first = bucket(*in, bucket_of(key, key_hash));
+    if (const Status status = node_.prefetch(first, sizeof(Bucket), LockMode::kWrite); !status.ok()) return status;
+  }
+  return {};
+}
+
 /// The first entry that may be the key's.
 Status TableData::prefetch_entry(Sought& sought) const {
   if (!sought.bucket) return {};

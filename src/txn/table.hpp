@@ -111,6 +111,8 @@ class TableData {
   [[nodiscard]] Result<Found> find(std::span<const std::byte> key, std::uint64_t hash, Workspace& workspace) const;
   /// A hint, see Txn::prefetch.
   [[nodiscard]] Status prefetch(std::span<const std::byte> keys, bool to_update, Hints& hints) const;
+  /// The same of keys that are to be inserted, see Txn::prefetch_inserts.
+  [[nodiscard]] Status prefetch_inserts(std::span<const std::byte> keys) const;
   /// What the row at this address has, if it is the key's; else no row. REQUIRES: it is, or was, one of this table.
   [[nodiscard]] Result<Found> find_at(GlobalAddress row, std::span<const std::byte> key, Workspace& workspace) const;
   /// Head, key and row as they are at one moment. False: they are being changed. REQUIRES: it is a row of this table,

@@ -50,6 +50,9 @@ class Transaction {
   [[nodiscard]] Status prefetch(const TableData& table, std::span<const std::byte> keys, bool to_update) {
     return conflict_ != Conflict::kNone ? kConflict : table.prefetch(keys, to_update, hints_);
   }
+  [[nodiscard]] Status prefetch_inserts(const TableData& table, std::span<const std::byte> keys) {
+    return conflict_ != Conflict::kNone ? kConflict : table.prefetch_inserts(keys);
+  }
   [[nodiscard]] Status scan(const TableData& table, const Txn::Visit& visit);
 
   [[nodiscard]] Status scan_range(const TableData& table, std::span<const std::byte> first,

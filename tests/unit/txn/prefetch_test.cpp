@@ -96,12 +96,39 @@ TEST_F(Prefetch, RowsToBeReadAreFetched) {
   EXPECT_TRUE(status.ok()) << status.to_string();
 }
 
+TEST_F(Prefetch, PlacesOfKeysToBeInsertedComeBeforeTheyAreWanted) {
+  open({.rows = 100 * kRows});  // so that nearly all of them have buckets of their own
+  std::array<std::uint64_t, kRows> fresh{};
+  for (std::uint64_t i = 0; i < kRows; ++i) fresh[i] = 1000 + i;
+  const Status status = run(1, [&](Txn& t, Rows& table) -> Status {
+    if (const Status hinted = t.prefetch_inserts(table, fresh); !hinted.ok()) return hinted;
+    EXPECT_GE(cluster[1].stats().write_misses, kRows / 5) << "half of the buckets are the other node's";
+    EXPECT_TRUE(cluster[1].fence().ok());
+    const std::uint64_t before = waits();
+    for (const std::uint64_t key : fresh) {
+      if (const Status inserted = t.insert(table, key, {{key}}); !inserted.ok()) return inserted;
+    }
+    EXPECT_EQ(waits() - before, 0u);
+    return {};
+  });
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_TRUE(run(0, [&](Txn& t, Rows& table) -> Status {
+                for (const std::uint64_t key : fresh) {
+                  const auto row = t.read(table, key);
+                  if (!row.ok()) return row.status();
+                  EXPECT_TRUE(row->has_value() && (*row)->words[0] == key);
+                }
+                return {};
+              }).ok());
+}
+
 TEST_F(Prefetch, KeysThatAreNotThereAndTreesDoNoHarm) {
   open({.rows = kRows, .ordered = true});
   const Status status = run(1, [&](Txn& t, Rows& table) -> Status {
     const std::array<std::uint64_t, 3> some{3, 1000, 4};
     if (const Status hinted = t.prefetch(table, some, true); !hinted.ok()) return hinted;
     if (const Status hinted = t.prefetch(table, {}, true); !hinted.ok()) return hinted;
+    if (const Status hinted = t.prefetch_inserts(table, some); !hinted.ok()) return hinted;
     const auto absent = t.read(table, 1000);
     EXPECT_TRUE(absent.ok() && !absent->has_value());
     return absent.status();
@@ -117,6 +144,7 @@ TEST_F(Prefetch, AbsentKeysOfGroupsThatAreNotMadeAreNothing) {
   const Status status = run(1, [&](Txn& t, Rows& table) -> Status {
     const std::array<std::uint64_t, 2> some{200, 3};
     if (const Status hinted = t.prefetch(table, some, true); !hinted.ok()) return hinted;
+    if (const Status hinted = t.prefetch_inserts(table, some); !hinted.ok()) return hinted;
     return t.insert(table, 200, {{200}});
   });
   EXPECT_TRUE(status.ok()) << status.to_string();
@@ -126,12 +154,13 @@ TEST_F(Prefetch, BytesMustBeWholeKeysAndTheTransactionMustGoOn) {
   open({.rows = kRows});
   const Status status = run(1, [&](Txn& t, Rows& table) -> Status {
     EXPECT_EQ(t.prefetch(table, std::as_bytes(std::span(keys)).first(15), false).code(), Errc::kInvalidArgument);
+    EXPECT_EQ(t.prefetch_inserts(table, std::as_bytes(std::span(keys)).first(15)).code(), Errc::kInvalidArgument);
     const auto row = t.read(table, 1);
     if (!row.ok()) return row.status();
     return {};
   });
   EXPECT_TRUE(status.ok()) << status.to_string();
-  Status within;
+  Status within, inserts;
   int runs = 0;
   EXPECT_TRUE(run(1, [&](Txn& t, Rows& table) -> Status {
                 if (++runs > 1) return {};
@@ -142,12 +171,14 @@ TEST_F(Prefetch, BytesMustBeWholeKeysAndTheTransactionMustGoOn) {
                   if (runs > 1) return {};
                   const Status met = u.read_for_update(same, 1).status();
                   within = u.prefetch(same, keys, true);
+                  inserts = u.prefetch_inserts(same, keys);
                   ++runs;
                   return met;
                 });
                 return other;
               }).ok());
   EXPECT_EQ(within.code(), Errc::kRefused);
+  EXPECT_EQ(inserts.code(), Errc::kRefused);
 }
 
 }  // namespace
