@@ -58,8 +58,10 @@ template <typename T, typename Table, typename Key, typename Row>
 /// Reads, lets `function(row)` change it, updates; with `only_read` it is not updated.
 template <typename Row, typename T, typename Table, typename Key, typename Function>
 [[nodiscard]] Status change_row(T& t, const Table& table, const Key& key, bool only_read, Function&& function) {
-  Row row;
-  if (const Status status = read_row(t, table, key, row, !only_read); !status.ok()) return status;
+  const Result<std::optional<Row>> found = only_read ? t.read(table, key) : t.read_for_update(table, key);
+  if (!found.ok()) return found.status();
+  if (!*found) return kMissing;
+  Row row = **found;
   function(row);
   return only_read ? Status() : t.update(table, key, row);
 }

@@ -200,11 +200,17 @@ class Node {
   /// are, and the thread's next fence or lock waits for all of them together. Up to 4 KiB that are here already come
   /// nearer to the processor.
   Status prefetch(GlobalAddress address, std::uint64_t bytes, LockMode mode = LockMode::kRead) noexcept {
-    if (mode == LockMode::kWrite) {
-      if (!detail::bring_near<true>(address.bits(), bytes)) return prefetch_slow(address, bytes, mode);
-      detail::bring_lines_near(*table_, address.bits(), bytes);
-    } else if (!detail::bring_near<false>(address.bits(), bytes)) {
-      return prefetch_slow(address, bytes, mode);
+    const bool is_near = mode == LockMode::kWrite ? detail::bring_near_to_write(*table_, address.bits(), bytes)
+                                                  : detail::bring_near_to_read(address.bits(), bytes);
+    return is_near ? Status() : prefetch_slow(address, bytes, mode);
+  }
+  /// The same of `bytes` at each of these addresses, side by side; null ones are passed by.
+  Status prefetch(std::span<const GlobalAddress> addresses, std::uint64_t bytes,
+                  LockMode mode = LockMode::kRead) noexcept {
+    for (const GlobalAddress at : addresses) detail::bring_records_near(*table_, at.bits(), mode == LockMode::kWrite);
+    for (const GlobalAddress at : addresses) {
+      if (!at) continue;
+      if (const Status status = prefetch(at, bytes, mode); !status.ok()) return status;
     }
     return {};
   }

@@ -82,6 +82,9 @@ class [[nodiscard]] Result {
  public:
   static_assert(std::is_trivially_copyable_v<T> || std::is_nothrow_move_constructible_v<T>);
   constexpr Result(T value) noexcept : value_(std::move(value)) {}
+  /// The value is made in its place: large ones are not moved.
+  template <typename... Args>
+  constexpr explicit Result(std::in_place_t, Args&&... args) noexcept : value_(std::forward<Args>(args)...) {}
   constexpr Result(Status status) noexcept : status_(status) {}
   constexpr Result(Errc code, const char* what = "", NodeId node = kNoNode) noexcept : status_(code, what, node) {}
 

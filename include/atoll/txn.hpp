@@ -236,13 +236,23 @@ class Txn {
     std::memcpy(static_cast<void*>(&value), stored.data(), sizeof(T));
     return value;
   }
+  /// Becomes a T where one is made of it.
+  template <typename T>
+  struct Stored {
+    std::span<const std::byte> bytes;
+    operator T() const noexcept { return from<T>(bytes); }
+  };
+  /// Rows may be large: this one is copied once.
   template <typename Key, typename Row>
   Result<std::optional<Row>> read_typed(const Table<Key, Row>& table, const Key& key, bool to_update) {
-    Row row{};
-    const Result<bool> there = read(table, bytes(key), std::as_writable_bytes(std::span(&row, 1)), to_update);
-    if (!there.ok()) return there.status();
-    return *there ? std::optional<Row>(row) : std::nullopt;
+    const Result<const std::byte*> row = look(table, bytes(key), sizeof(Row), to_update);
+    if (!row.ok()) return row.status();
+    if (*row == nullptr) return std::optional<Row>();
+    return Result<std::optional<Row>>(std::in_place, std::in_place, Stored<Row>{{*row, sizeof(Row)}});
   }
+  /// The row as the transaction has it, until its next call; null: there is none.
+  Result<const std::byte*> look(const AnyTable& table, std::span<const std::byte> key, std::size_t row_bytes,
+                                bool to_update);
   [[nodiscard]] Status check(const AnyTable& table, std::size_t key_bytes) const noexcept;
 
   Transaction& transaction_;

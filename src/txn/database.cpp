@@ -1,6 +1,7 @@
 #include "atoll/txn.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <random>
 #include <thread>
 
@@ -199,9 +200,18 @@ Status Txn::check(const AnyTable& table, std::size_t key_bytes) const noexcept {
 
 Result<bool> Txn::read(const AnyTable& table, std::span<const std::byte> key, std::span<std::byte> row,
                        bool to_update) {
+  const Result<const std::byte*> there = look(table, key, row.size(), to_update);
+  if (!there.ok()) return there.status();
+  if (*there == nullptr) return false;
+  std::memcpy(row.data(), *there, row.size());
+  return true;
+}
+
+Result<const std::byte*> Txn::look(const AnyTable& table, std::span<const std::byte> key, std::size_t row_bytes,
+                                   bool to_update) {
   if (const Status status = check(table, key.size()); !status.ok()) return status;
-  if (row.size() != table.schema().row_bytes) return kWrongRow;
-  return transaction_.read(*table.data_, key, row, to_update);
+  if (row_bytes != table.schema().row_bytes) return kWrongRow;
+  return transaction_.read(*table.data_, key, to_update);
 }
 
 Status Txn::update(const AnyTable& table, std::span<const std::byte> key, std::span<const std::byte> row) {

@@ -11,7 +11,7 @@
 
 namespace atoll::txn {
 
-/// Numbers of items by their hashes, in one small array: what an attempt looks up again and again.
+/// Numbers of items by the lower halves of their hashes, in one small array: what an attempt looks up again and again.
 ///
 /// Thread-safety: none.
 /// Invariants:
@@ -29,19 +29,19 @@ class HashIndex {
     for (std::size_t at = hash & mask();; at = (at + 1) & mask()) {
       const Place& place = places_[at];
       if (place.item == kNone) return kNone;
-      if (place.hash == hash && is_it(place.item)) return place.item;
+      if (place.hash == std::uint32_t(hash) && is_it(place.item)) return place.item;
     }
   }
   /// REQUIRES: the item is not there.
   void add(std::uint64_t hash, std::uint32_t item) {
     if (2 * (size_ + 1) >= places_.size()) grow();
-    put({hash, item});
+    put({std::uint32_t(hash), item});
     ++size_;
   }
 
  private:
-  struct Place {
-    std::uint64_t hash = 0;
+  struct Place {  // small: an attempt begins with many of them, and may need few
+    std::uint32_t hash = 0;
     std::uint32_t item = kNone;
   };
   [[nodiscard]] std::size_t mask() const noexcept { return places_.size() - 1; }

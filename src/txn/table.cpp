@@ -226,13 +226,18 @@ Result<bool> TableData::read_block(GlobalAddress row, std::span<std::byte> block
   return *before == *after;
 }
 
-Result<std::vector<TableData::Link>> TableData::read_chain(GlobalAddress first) const {
-  std::vector<Link> chain;
+/// Its words are read in any order, so the version before all others: who sees a new one sees all that came before it.
+Status TableData::read_chain(GlobalAddress first, Chain& chain) const {
+  chain.clear();
+  const auto version = node_.read<std::uint64_t>(first + kVersionAt);
+  if (!version.ok()) return version.status();
   for (GlobalAddress at = first; at; at = GlobalAddress(chain.back().bucket.next)) {
-    Link& link = chain.emplace_back(Link{at, {}});
-    if (const Status status = node_.read(at, bytes_of(link.bucket)); !status.ok()) return status;
+    Link& link = chain.emplace_back();
+    link.address = at;
+    if (const Status status = node_.read_words(at, bytes_of(link.bucket)); !status.ok()) return status;
   }
-  return chain;
+  chain.front().bucket.version = *version;
+  return {};
 }
 
 Result<TableData::Seen> TableData::look_at_row(std::span<const std::byte> key, GlobalAddress row, Found& found,
@@ -328,30 +333,28 @@ Result<Found> TableData::find(std::span<const std::byte> key, std::uint64_t hash
   return Status(Errc::kRefused, "the index is changed again and again where the key is");
 }
 
+Status TableData::seek(std::span<const std::byte>& keys, Sought& sought) const {
+  for (sought.count = 0; sought.count < kSoughtAtOnce && !keys.empty(); ++sought.count) {
+    const auto key = keys.first(root_.key_bytes);
+    keys = keys.subspan(root_.key_bytes);
+    const std::uint64_t key_hash = sought.hashes[sought.count] = hash(key);
+    const Result<GlobalAddress> in = block(block_of(key, key_hash));
+    if (!in.ok()) return in.status();
+    sought.buckets[sought.count] = *in ? bucket(*in, bucket_of(key, key_hash)) : GlobalAddress();
+  }
+  return {};
+}
+
 /// In three rounds, so that what is fetched for one key is under way together with the others': buckets, entries, rows.
 Status TableData::prefetch(std::span<const std::byte> keys, bool to_update, Hints& hints) const {
   if (tree_) return {};
-  const std::size_t key_bytes = root_.key_bytes;
-  std::array<Sought, kSoughtAtOnce> sought;
+  Sought sought;
   while (!keys.empty()) {
-    std::size_t count = 0;
-    for (; count < kSoughtAtOnce && !keys.empty(); ++count, keys = keys.subspan(key_bytes)) {
-      const auto key = keys.first(key_bytes);
-      Sought& one = sought[count] = {hash(key), {}, {}};
-      const std::uint32_t number = block_of(key, one.hash);
-      const Result<GlobalAddress> in = block(number);
-      if (!in.ok()) return in.status();
-      if (!*in) continue;
-      one.bucket = bucket(*in, bucket_of(key, one.hash));
-      if (const Status status = node_.prefetch(one.bucket, sizeof(BucketHead)); !status.ok()) return status;
-    }
-    const std::span<Sought> all(sought.data(), count);
-    for (Sought& one : all) {
-      if (const Status status = prefetch_entry(one); !status.ok()) return status;
-    }
-    for (const Sought& one : all) {
-      if (const Status status = prefetch_row(one, to_update, hints); !status.ok()) return status;
-    }
+    if (const Status status = seek(keys, sought); !status.ok()) return status;
+    const std::span<const GlobalAddress> buckets(sought.buckets.data(), sought.count);
+    if (const Status status = node_.prefetch(buckets, sizeof(BucketHead)); !status.ok()) return status;
+    if (const Status status = prefetch_entries(sought); !status.ok()) return status;
+    if (const Status status = prefetch_rows(sought, to_update, hints); !status.ok()) return status;
   }
   return {};
 }
@@ -359,38 +362,44 @@ Status TableData::prefetch(std::span<const std::byte> keys, bool to_update, Hint
 /// All of the first bucket of each: it is searched and locked now, and read and changed by the commit.
 Status TableData::prefetch_inserts(std::span<const std::byte> keys) const {
   if (tree_) return {};
-  for (; !keys.empty(); keys = keys.subspan(root_.key_bytes)) {
-    const auto key = keys.first(root_.key_bytes);
-    const std::uint64_t key_hash = hash(key);
-    const Result<GlobalAddress> in = block(block_of(key, key_hash));
-    if (!in.ok()) return in.status();
-    if (!*in) continue;
-    const GlobalAddress first = bucket(*in, bucket_of(key, key_hash));
-    if (const Status status = node_.prefetch(first, sizeof(Bucket), LockMode::kWrite); !status.ok()) return status;
+  Sought sought;
+  while (!keys.empty()) {
+    if (const Status status = seek(keys, sought); !status.ok()) return status;
+    const std::span<const GlobalAddress> buckets(sought.buckets.data(), sought.count);
+    if (const Status status = node_.prefetch(buckets, sizeof(Bucket), LockMode::kWrite); !status.ok()) return status;
   }
   return {};
 }
 
-/// The first entry that may be the key's.
-Status TableData::prefetch_entry(Sought& sought) const {
-  if (!sought.bucket) return {};
-  BucketHead head;
-  if (const Status status = node_.read_words(sought.bucket, bytes_of(head)); !status.ok()) return status;
-  const auto tag = std::find(head.tags.begin(), head.tags.begin() + kEntries, tag_of(sought.hash));
-  const auto index = std::size_t(tag - head.tags.begin());
-  if (index == kEntries) return {};
-  sought.entry = sought.bucket + entry_at(index);
-  return node_.prefetch(sought.entry, sizeof(Entry));
+/// The first entry of each that may be the key's.
+Status TableData::prefetch_entries(Sought& sought) const {
+  for (std::size_t i = 0; i < sought.count; ++i) {
+    sought.entries[i] = GlobalAddress();
+    if (!sought.buckets[i]) continue;
+    BucketHead head;
+    if (const Status status = node_.read_words(sought.buckets[i], bytes_of(head)); !status.ok()) return status;
+    const auto tag = std::find(head.tags.begin(), head.tags.begin() + kEntries, tag_of(sought.hashes[i]));
+    const auto index = std::size_t(tag - head.tags.begin());
+    if (index == kEntries) continue;
+    sought.entries[i] = sought.buckets[i] + entry_at(index);
+    if (const Status status = node_.prefetch(sought.entries[i], sizeof(Entry)); !status.ok()) return status;
+  }
+  return {};
 }
 
-Status TableData::prefetch_row(const Sought& sought, bool to_update, Hints& hints) const {
-  if (!sought.entry) return {};
-  const auto word = node_.read<std::uint64_t>(sought.entry);
-  if (!word.ok()) return word.status();
-  const Entry entry{*word};
-  if (!entry.fits(sought.hash)) return {};
-  hints.add(sought.hash, {this, entry.address(), sought.bucket});
-  return node_.prefetch(entry.address(), block_bytes(), to_update ? LockMode::kWrite : LockMode::kRead);
+Status TableData::prefetch_rows(Sought& sought, bool to_update, Hints& hints) const {
+  for (std::size_t i = 0; i < sought.count; ++i) {
+    sought.rows[i] = GlobalAddress();
+    if (!sought.entries[i]) continue;
+    const auto word = node_.read<std::uint64_t>(sought.entries[i]);
+    if (!word.ok()) return word.status();
+    const Entry entry{*word};
+    if (!entry.fits(sought.hashes[i])) continue;
+    hints.add(sought.hashes[i], {this, entry.address(), sought.buckets[i]});
+    sought.rows[i] = entry.address();
+  }
+  return node_.prefetch({sought.rows.data(), sought.count}, block_bytes(),
+                        to_update ? LockMode::kWrite : LockMode::kRead);
 }
 
 Result<Found> TableData::find_at(GlobalAddress row, std::span<const std::byte> key, Workspace& workspace) const {

@@ -1,6 +1,7 @@
 // A table in global memory, as one node sees it.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -123,7 +124,8 @@ class TableData {
     GlobalAddress address;
     Bucket bucket;
   };
-  [[nodiscard]] Result<std::vector<Link>> read_chain(GlobalAddress first) const;
+  using Chain = std::pmr::vector<Link>;
+  [[nodiscard]] Status read_chain(GlobalAddress first, Chain& chain) const;
 
  private:
   TableData(Node& node, std::string name) : node_(node), name_(std::move(name)) {}
@@ -142,13 +144,16 @@ class TableData {
 
   /// The hash that neighbours have in common.
   [[nodiscard]] std::uint64_t place(std::span<const std::byte> key, std::uint64_t hash) const noexcept;
-  struct Sought {  // by prefetch; null: there is nothing to be fetched
-    std::uint64_t hash = 0;
-    GlobalAddress bucket, entry;
-  };
   static constexpr std::size_t kSoughtAtOnce = 32;
-  [[nodiscard]] Status prefetch_entry(Sought& sought) const;
-  [[nodiscard]] Status prefetch_row(const Sought& sought, bool to_update, Hints& hints) const;
+  struct Sought {  // by prefetch; null: there is nothing to be fetched
+    std::array<std::uint64_t, kSoughtAtOnce> hashes;
+    std::array<GlobalAddress, kSoughtAtOnce> buckets, entries, rows;
+    std::size_t count = 0;
+  };
+  /// The buckets of the first keys, which are taken from `keys`.
+  [[nodiscard]] Status seek(std::span<const std::byte>& keys, Sought& sought) const;
+  [[nodiscard]] Status prefetch_entries(Sought& sought) const;
+  [[nodiscard]] Status prefetch_rows(Sought& sought, bool to_update, Hints& hints) const;
 
   Node& node_;
   std::string name_;

@@ -38,6 +38,7 @@ Transaction::Transaction(Database::Core& core, const Database& database, const A
       scanned_(workspace_.memory()),
       locks_(workspace_.memory()),
       lock_index_(workspace_.memory(), kAccesses),
+      chain_(workspace_.memory()),
       allocated_(workspace_.memory()) {
   accesses_.reserve(kAccesses);
   locks_.reserve(kAccesses);
@@ -215,13 +216,10 @@ Result<Transaction::Access*> Transaction::touch_at(const TableData& table, std::
   return &remember(name, found);
 }
 
-Result<bool> Transaction::read(const TableData& table, std::span<const std::byte> key, std::span<std::byte> row,
-                               bool to_update) {
+Result<const std::byte*> Transaction::read(const TableData& table, std::span<const std::byte> key, bool to_update) {
   const Result<Access*> access = touch(table, key, to_update);
   if (!access.ok()) return access.status();
-  if (!(*access)->is_there) return false;
-  std::memcpy(row.data(), (*access)->row.data(), row.size());
-  return true;
+  return (*access)->is_there ? (*access)->row.data() : nullptr;
 }
 
 Status Transaction::update(const TableData& table, std::span<const std::byte> key, std::span<const std::byte> row) {
@@ -303,11 +301,10 @@ Status Transaction::scan_bucket(const TableData& table, GlobalAddress first, con
   if (locks_all_) {
     if (const Status status = lock(first); !status.ok()) return status;
   }
-  const auto chain = table.read_chain(first);
-  if (!chain.ok()) return chain.status();
-  scanned_.push_back({first, chain->front().bucket.version});
+  if (const Status status = table.read_chain(first, chain_); !status.ok()) return status;
+  scanned_.push_back({first, chain_.front().bucket.version});
   const std::span<std::byte> block = workspace_.bytes(table.block_bytes());
-  for (const auto& [address, bucket] : *chain) {
+  for (const auto& [address, bucket] : chain_) {
     const unsigned count = bucket.count();
     for (unsigned i = 0; i < count && go_on; ++i) {
       const Entry entry = bucket.entries[i];
@@ -452,7 +449,7 @@ void Transaction::put_entries(const Link& link, std::size_t first, std::size_t e
 }
 
 /// Puts new rows where there is room in the chain, and makes it longer where there is none.
-Status Transaction::add_rows(std::span<Access* const> accesses, std::vector<Link>& chain, Parts& parts) {
+Status Transaction::add_rows(std::span<Access* const> accesses, Chain& chain, Parts& parts) {
   const std::size_t old_links = chain.size();
   std::size_t link = 0, index = 0;
   std::size_t first = 0, end = 0;  // of the link: what is new is among these
@@ -507,14 +504,12 @@ Status Transaction::erase_row(const Access& access, std::span<const Link> chain,
 
 /// REQUIRES: the chain is locked.
 Status Transaction::change_chain(GlobalAddress first, std::span<Access* const> accesses, Parts& parts) {
-  Result<std::vector<Link>> read = accesses.front()->table().read_chain(first);
-  if (!read.ok()) return read.status();
-  std::vector<Link> chain = std::move(read).value();
+  if (const Status status = accesses.front()->table().read_chain(first, chain_); !status.ok()) return status;
   // New rows first: memory of those that this transaction erases is not used again by itself.
-  if (const Status status = add_rows(accesses, chain, parts); !status.ok()) return status;
+  if (const Status status = add_rows(accesses, chain_, parts); !status.ok()) return status;
   for (const Access* const access : accesses) {
     if (access->is_there) continue;
-    if (const Status status = erase_row(*access, chain, parts); !status.ok()) return status;
+    if (const Status status = erase_row(*access, chain_, parts); !status.ok()) return status;
   }
   parts.versions.push_back({first + kVersionAt, keep(id_.word)});
   unlock(first, parts);

@@ -42,8 +42,8 @@ class Transaction {
 
   [[nodiscard]] const Database& database() const noexcept { return database_; }
 
-  [[nodiscard]] Result<bool> read(const TableData& table, std::span<const std::byte> key, std::span<std::byte> row,
-                                  bool to_update);
+  /// Null: there is no such row.
+  [[nodiscard]] Result<const std::byte*> read(const TableData& table, std::span<const std::byte> key, bool to_update);
   [[nodiscard]] Status update(const TableData& table, std::span<const std::byte> key, std::span<const std::byte> row);
   [[nodiscard]] Status insert(const TableData& table, std::span<const std::byte> key, std::span<const std::byte> row);
   [[nodiscard]] Status erase(const TableData& table, std::span<const std::byte> key);
@@ -112,6 +112,7 @@ class Transaction {
     Keys emptied;
   };
   using Link = TableData::Link;
+  using Chain = TableData::Chain;
 
   [[nodiscard]] Result<Access*> touch(const TableData& table, std::span<const std::byte> key, bool to_update);
   /// Of a key that a leaf leads to. `leaf` is where it was found, and as which version.
@@ -133,7 +134,7 @@ class Transaction {
   [[nodiscard]] Status scan_bucket(const TableData& table, GlobalAddress first, const Txn::Visit& visit, bool& go_on);
   [[nodiscard]] Status commit();
   [[nodiscard]] Status change_chain(GlobalAddress first, std::span<Access* const> accesses, Parts& parts);
-  [[nodiscard]] Status add_rows(std::span<Access* const> accesses, std::vector<Link>& chain, Parts& parts);
+  [[nodiscard]] Status add_rows(std::span<Access* const> accesses, Chain& chain, Parts& parts);
   void put_entries(const Link& link, std::size_t first, std::size_t end, Parts& parts);
   [[nodiscard]] Status erase_row(const Access& access, std::span<const Link> chain, Parts& parts);
   [[nodiscard]] Result<GlobalAddress> place_row(const Access& access, GlobalAddress reused, Parts& parts);
@@ -181,6 +182,7 @@ class Transaction {
   std::pmr::vector<Scanned> scanned_;
   std::pmr::vector<GlobalAddress> locks_;  // each once; null: it was freed
   HashIndex lock_index_;
+  Chain chain_;                                           // that is being looked at
   std::pmr::vector<GlobalAddress> allocated_;             // by this attempt, and nobody knows of it
   std::vector<std::pair<Spares*, GlobalAddress>> taken_;  // the same, of what was spare
   Keys emptied_;

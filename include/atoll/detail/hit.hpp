@@ -156,30 +156,44 @@ inline bool read_words_hit(std::uint64_t address, std::byte* into, std::size_t b
   return true;
 }
 
-/// Brings up to `kMostNear` bytes nearer to the processor, to read or to write them. False: not all of them are hits,
-/// or there are more. (A template: clang 14 does not compile a prefetch whose kind it has to choose.)
+/// Brings up to `kMostNear` bytes nearer to the processor, to read them. False: not all of them are hits, or there are
+/// more.
 inline constexpr std::uint64_t kMostNear = 4096;
-template <bool ToWrite>
-inline bool bring_near(std::uint64_t address, std::uint64_t bytes) noexcept {
-  constexpr std::uint64_t kNearBytes = 64;  // that the processor brings at once
+inline constexpr std::uint64_t kNearBytes = 64;  // that the processor brings at once
+inline bool bring_near_to_read(std::uint64_t address, std::uint64_t bytes) noexcept {
   const ThreadSlot& slot = t_slot;
-  const std::uint64_t limit = ToWrite ? slot.write_limit : slot.read_limit;
-  if (bytes == 0 || bytes > kMostNear || word_index<1>(limit, address + bytes - 1) == kNoWord) return false;
-  const HotWord* const words = hot_words < ToWrite ? kHotWritesAt : kHotReadsAt > ();
+  if (bytes == 0 || bytes > kMostNear || word_index<1>(slot.read_limit, address + bytes - 1) == kNoWord) return false;
+  const HotWord* const words = hot_words<kHotReadsAt>();
   for (const std::uint64_t end = address + bytes; address < end; address = (address | (kNearBytes - 1)) + 1) {
     const std::uint64_t distance = load_shared(words[address >> kHotShift]);
     if (distance == 0) return false;
-    __builtin_prefetch(reinterpret_cast<const std::byte*>(distance + address), ToWrite ? 1 : 0);
+    __builtin_prefetch(reinterpret_cast<const std::byte*>(distance + address), 0);
   }
   return true;
 }
 
-/// The same of the records of lines, which atomics and locks look at. REQUIRES: bring_near() was true.
-inline void bring_lines_near(const LineTable& table, std::uint64_t address, std::uint64_t bytes) noexcept {
-  const Line* const first = find_line(table, address);
-  const Line* const last = find_line(table, address + bytes - 1);
-  __builtin_prefetch(first, 1);
-  if (last != first) __builtin_prefetch(last, 1);
+/// The same to write them. It looks at the records of their lines, as atomics and locks do, and not at the words for
+/// writes, which only plain writes need: that would be one more miss for each row of a table.
+inline bool bring_near_to_write(const LineTable& table, std::uint64_t address, std::uint64_t bytes) noexcept {
+  if (bytes == 0 || bytes > kMostNear || word_index<1>(t_slot.read_limit, address + bytes - 1) == kNoWord) return false;
+  for (const std::uint64_t end = address + bytes; address < end;) {
+    const Line* const line = find_line(table, address);  // null: the thread was another node's of late
+    if (line == nullptr || (line->access.load(std::memory_order_relaxed) & kWritable) == 0) return false;
+    __builtin_prefetch(hot_words<kHotReadsAt>() + (address >> kHotShift), 0);
+    const std::uint64_t line_end = ((address >> kHotShift) + 1) << kHotShift;  // or a part of it, if it is larger
+    for (; address < end && address < line_end; address = (address | (kNearBytes - 1)) + 1) {
+      __builtin_prefetch(line->byte_at(GlobalAddress(address)), 1);
+    }
+  }
+  return true;
+}
+
+/// What the two above look at, for who is about to call them for several addresses: they would wait for one after the
+/// other.
+inline void bring_records_near(const LineTable& table, std::uint64_t address, bool to_write) noexcept {
+  if (word_index<1>(t_slot.read_limit, address) == kNoWord) return;
+  __builtin_prefetch(hot_words<kHotReadsAt>() + (address >> kHotShift), 0);
+  if (to_write) __builtin_prefetch(find_line(table, address), 1);
 }
 
 /// One element of an array, if it is among those of the line that this thread has read last. `index` is the element's

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <thread>
+#include <vector>
 
 #include "support/local_cluster.hpp"
 
@@ -127,6 +128,33 @@ TEST_F(InPlace, FetchingAheadKeepsToItsBounds) {
   EXPECT_EQ(home.stats().read_ahead_lines, 0u);
   cluster.hub().kill(1);
   in_thread([&] { EXPECT_EQ(reader.prefetch(words, 1).code(), Errc::kNodeDied); });
+}
+
+TEST_F(InPlace, PlacesApartAreFetchedTogether) {
+  const std::vector<GlobalAddress> places{words.address(), GlobalAddress(), words.address() + 4 * 512 + 500,
+                                          words.address() + 9 * 512};
+  in_thread([&] {
+    ASSERT_TRUE(reader.prefetch(places, 64).ok());  // the second of them lies in two lines
+    EXPECT_EQ(reader.stats().read_ahead_lines, 4u);
+    ASSERT_TRUE(reader.prefetch(places, 64, LockMode::kWrite).ok());
+    ASSERT_TRUE(reader.fence().ok());
+    EXPECT_EQ(reader.stats().write_misses, 4u);
+    ASSERT_TRUE(reader.prefetch(places, 64, LockMode::kWrite).ok());  // all of them are here
+    ASSERT_TRUE(reader.prefetch(places, 64).ok());
+    for (const std::int64_t line : {0, 4, 5, 9}) ASSERT_TRUE(reader.fetch_add(words + line * 64, 1).ok());
+    EXPECT_EQ(reader.stats().write_misses, 4u);
+    EXPECT_EQ(reader.stats().atomic_misses, 0u);
+    EXPECT_EQ(reader.stats().read_ahead_lines, 4u);
+    const std::vector<GlobalAddress> bad{GlobalAddress(), GlobalAddress::make(7, 8192)};
+    EXPECT_EQ(reader.prefetch(bad, 8).code(), Errc::kBadAddress);
+    EXPECT_EQ(reader.prefetch(bad, 8, LockMode::kWrite).code(), Errc::kBadAddress);
+  });
+  in_thread([&] {  // whose accesses are not inlined
+    EXPECT_TRUE(home.prefetch(places, 64).ok());
+    EXPECT_TRUE(home.prefetch(places, 64, LockMode::kWrite).ok());
+    EXPECT_TRUE(home.fence().ok());
+    EXPECT_EQ(home.read(words).value(), 1u);
+  });
 }
 
 TEST_F(InPlace, WhoReadsOnIsReadAheadFor) {
