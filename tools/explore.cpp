@@ -42,6 +42,7 @@ constexpr const char* kBounds =
     "With --logged (read,write,atomic,lock,try,evict unless told): one node is dead at a time, its peers notice one by "
     "one,\n"
     "and it comes back when all have; --crashes says how often that happens, at any point.\n"
+    "With --files: --failures of reading or writing; a line is written once at a time and not dropped meanwhile.\n"
     "With --locks (3 nodes unless told): a thread wants each element independently of the others, has two requests "
     "for\n"
     "it under way at most, and one node dies.\n"
@@ -100,6 +101,8 @@ void print_json(const ExploreOptions& options, const ExploreResult& result, cons
                         {"threads", options.threads},
                         {"logged", options.logged},
                         {"crashes", options.crashes},
+                        {"files", options.files},
+                        {"failures", options.failures},
                         {"states", result.states},
                         {"transitions", result.transitions},
                         {"depth", result.depth},
@@ -229,6 +232,10 @@ void run_explore(Settings settings, bool nodes_given) {
     mutant->apply(tables);
     const ExploreOptions found_in = mutant->world();
     if (!nodes_given) settings.options.nodes = found_in.nodes;
+    if (found_in.files && !settings.options.files) {
+      settings.options.files = true;
+      settings.options.failures = found_in.failures;
+    }
     if (found_in.logged && !settings.options.logged) {
       settings.options.logged = true;
       settings.options.crashes = found_in.crashes;
@@ -237,6 +244,10 @@ void run_explore(Settings settings, bool nodes_given) {
   }
   if (settings.options.crashes != 0 && !settings.options.logged)
     throw CLI::ValidationError("--crashes", "what is not logged does not come back; say --logged");
+  if (settings.options.files && settings.options.logged)
+    throw CLI::ValidationError("--files", "no line of a file is logged; without --logged");
+  if (settings.options.failures != 0 && !settings.options.files)
+    throw CLI::ValidationError("--failures", "there is no file that could fail; say --files");
   if (settings.options.logged) settings.options.ops &= explorer::kOpsLogged;
   if (!settings.ops.empty()) settings.options.ops = mask_of(settings.ops);
   settings.options.tables = &tables;
@@ -288,6 +299,10 @@ void add_explore(CLI::App& app) {
   sub->add_flag("--late-acks", options.late_acks, "With --logged: returned lines are acknowledged some time later");
   sub->add_flag("--power", options.power,
                 "With --logged: what is logged is durable some time later, and a death takes the rest with it");
+  sub->add_flag("--files", options.files, "The lines have a file at their home, which may drop them from memory");
+  sub->add_option("--failures", options.failures, "With --files: so often a file cannot be read, or not be written")
+      ->check(CLI::Range(0U, 15U))
+      ->capture_default_str();
   sub->add_flag("--locks", settings->locks, "Explore the locks of elements, which have nothing to do with lines");
   sub->add_option("--elements", settings->elements,
                   "With --locks: elements; element e has its home at node e mod nodes")

@@ -359,7 +359,8 @@ inline constexpr DirRow kDirRows[] = {
   // ---- Stored: the file alone has it (docs/files.md) ----
   {S::kStored, {E::kGetShared, E::kGetExclusive, E::kOperateFirst, E::kLocalShared, E::kLocalExclusive}, S::kFetching, {A::kDefer, A::kFetch}, "the line first, then the request takes its turn"},
   {S::kStored, {E::kFetchAhead}, S::kFetching, {A::kFetch}, "before anybody waits for it"},
-  {S::kStored, {E::kTryBlocked, E::kWriteElsewhere}, S::kStored, {A::kRefuse}, "others wait; or the writer has to ask for the line"},
+  {S::kStored, {E::kWriteElsewhere}, S::kStored, {A::kRefuse}, "the writer has to ask for the line"},
+  {S::kStored, {E::kTryBlocked}, "nobody waits for a line that is at rest in its file, and nobody locks it: a try fetches it"},
   {S::kStored, {E::kUpgrade, E::kUpgradeSole, E::kPutShared, E::kPutSharedLast, E::kPutDirty, E::kPutDirtyLast, E::kPutDirtyStale}, "nobody has a copy"},
   {S::kStored, {E::kOperate, E::kPutOperated, E::kPutOperatedLast, E::kWriteHome, E::kBlocked}, "the home does not have the line, and no lock of it"},
   {S::kStored, {E::kAnswer, E::kAllGone, E::kSomeRefused, E::kWriteBack, E::kTransfer, E::kOwnerRefused}, "nothing was asked"},
@@ -369,7 +370,8 @@ inline constexpr DirRow kDirRows[] = {
   // ---- Parked: the file and the sharers have it ----
   {S::kParked, {E::kGetShared, E::kGetExclusive, E::kUpgrade, E::kOperateFirst, E::kLocalShared, E::kLocalExclusive}, S::kFetching, {A::kDefer, A::kFetch}, "the line first, then the request takes its turn"},
   {S::kParked, {E::kFetchAhead}, S::kFetching, {A::kFetch}, "before anybody waits for it"},
-  {S::kParked, {E::kTryBlocked, E::kWriteElsewhere}, S::kParked, {A::kRefuse}, "others wait; or the writer has to ask for the line"},
+  {S::kParked, {E::kWriteElsewhere}, S::kParked, {A::kRefuse}, "the writer has to ask for the line"},
+  {S::kParked, {E::kTryBlocked}, "nobody waits for a line that is at rest in its file, and no lock of the home is on it: a try fetches it"},
   {S::kParked, {E::kPutShared}, S::kParked, {A::kDropSharer}, "one copy less"},
   {S::kParked, {E::kPutSharedLast}, S::kStored, {A::kDropSharer}, "the last copy; the file has it"},
   {S::kParked, {E::kUpgradeSole, E::kPutDirty, E::kPutDirtyLast, E::kPutDirtyStale}, "told apart where the home has the line; there is no owner, and a return comes before what makes it stale"},

@@ -43,8 +43,8 @@ class Frontier {
 };
 
 WorldOptions world_options(const ExploreOptions& options, const coherence::Tables& tables) {
-  return {options.nodes, options.lines,  options.threads, options.ops,       options.locks_held,
-          &tables,       options.logged, options.crashes, options.late_acks, options.power};
+  return {options.nodes,  options.lines,   options.threads,   options.ops,   options.locks_held, &tables,
+          options.logged, options.crashes, options.late_acks, options.power, options.files,      options.failures};
 }
 
 /// One walk, breadth first: the first violation found has the shortest chart.
@@ -113,6 +113,8 @@ class Walk {
 
   static bool is_drain(const Step& step) {
     switch (step.kind) {
+      case StepKind::kFile: return step.peer != 0;
+      case StepKind::kLoaded:
       case StepKind::kDeliver:
       case StepKind::kUnlock:
       case StepKind::kTell:
@@ -124,6 +126,8 @@ class Walk {
       case StepKind::kEvict:
       case StepKind::kReadAhead:
       case StepKind::kWriteHome:
+      case StepKind::kDrop:
+      case StepKind::kFetchHome:
       case StepKind::kCrash: break;
     }
     return false;

@@ -31,6 +31,8 @@ struct ExploreOptions {
   unsigned crashes = 0;
   bool late_acks = false;
   bool power = false;
+  bool files = false;
+  unsigned failures = 0;
   std::function<void(const ExploreProgress&)> progress{};  // called every so many states
 };
 

@@ -210,19 +210,67 @@ constexpr Mutant kLoggedMutants[] = {
   {"logged-tenure-not-kept", "An owner does not write down the tenure of its permission, and passes for a former one.", 2, 1,
    [](Tables& t) { C(kInvalidToDirty, kData, kDirty, B::kServe); }, 1},
 };
+
+constexpr Mutant kFileMutants[] = {
+  {"files-drop-keeps-reading", "The home drops a line without waiting for its own readers.", 2, 1,
+   [](Tables& t) { H(kUnshared, kDrop, kStored, A::kDiscard); }, 0, false, true},
+  {"files-drop-passes-for-here", "A dropped line passes for one that can be read in its home's memory.", 2, 1,
+   [](Tables& t) { H(kUnshared, kDrop, kStored, A::kWithdrawAll); }, 0, false, true},
+  {"files-sharers-forgotten", "The home drops a line and forgets who else has it.", 2, 1,
+   [](Tables& t) { H(kShared, kDrop, kStored, A::kWithdrawAll, A::kDiscard, A::kClearSharers); }, 0, false, true},
+  {"files-write-for-another-not-soiled", "After a write for another node the line passes for as its file has it.", 2, 1,
+   [](Tables& t) { H(kUnshared, kWriteHome, kUnshared, A::kSoil, A::kWrite, A::kClean, A::kHide); }, 0, false, true},
+  {"files-return-passes-for-filed", "What an owner returns passes for as the file has it, and is dropped.", 2, 1,
+   [](Tables& t) { H(kDirty, kPutDirty, kUnshared, A::kClearOwner, A::kClean, A::kPutAck); }, 0, false, true},
+  {"files-operands-pass-for-filed", "The line with all operands in it passes for as its file has it.", 2, 1,
+   [](Tables& t) { H(kOperated, kPutOperatedLast, kUnshared, A::kMerge, A::kDropSharer, A::kEnd, A::kClean, A::kPutAck); }, 0, false, true},
+  {"files-not-awaited", "The home reads a line that its file has not given yet.", 2, 1,
+   [](Tables& t) { H(kStored, kLocalShared, kUnshared, A::kHere, A::kLoad, A::kServeLocal); }, 0, false, true},
+  {"files-parked-served", "A reader is sent what the home has dropped.", 3, 1,
+   [](Tables& t) { H(kParked, kGetShared, kParked, A::kAddSharer, A::kSendData); }, 0, false, true},
+  {"files-request-forgotten", "The line is fetched, and who it is for forgotten.", 2, 1,
+   [](Tables& t) { H(kStored, kGetExclusive, kFetching, A::kFetch); }, 0, false, true},
+  {"files-request-dropped", "A request that meets a line on its way home is dropped in place of queued.", 3, 1,
+   [](Tables& t) { H(kFetching, kGetShared, kFetching, A::kNone); }, 0, false, true},
+  {"files-last-copy-not-noticed", "The last copy of a parked line is given back, and it stays parked.", 2, 1,
+   [](Tables& t) { H(kParked, kPutSharedLast, kParked, A::kDropSharer); }, 0, false, true},
+  {"files-no-copy-taken-for-one", "A sharer has no copy any more, and what the home has is taken for it.", 2, 1,
+   [](Tables& t) { H(kFetching, kNoCopy, kUnshared, A::kHere); }, 0, false, true},
+  {"files-no-copy-no-file", "A sharer has no copy any more, and the file is not asked either.", 2, 1,
+   [](Tables& t) { H(kFetching, kNoCopy, kFetching, A::kNone); }, 0, false, true},
+  {"files-failure-ignored", "A file that could not be read is taken for read.", 2, 1,
+   [](Tables& t) { H(kFetching, kFetchFailed, kUnshared, A::kHere); }, 0, false, true, 1},
+  {"files-failure-untold", "A file could not be read, and who waits for the line waits on.", 2, 1,
+   [](Tables& t) { H(kFetching, kFetchFailed, kFetching, A::kNone); }, 0, false, true, 1},
+  {"files-failure-takes-copies", "A file could not be read, and the copies that there are, are forgotten.", 2, 1,
+   [](Tables& t) { H(kFetching, kFetchFailedShared, kStored, A::kClearSharers, A::kFail); }, 0, false, true, 1},
+  {"files-fetch-unanswered", "A sharer does not answer the home that wants the line again.", 2, 1,
+   [](Tables& t) { C(kShared, kFetchCopy, kShared, B::kNone); }, 0, false, true},
+  {"files-dropped-copy-given", "A node that has dropped its copy gives the home what is in the slot now.", 2, 1,
+   [](Tables& t) { C(kInvalidToShared, kFetchCopy, kInvalidToShared, B::kGiveCopy); }, 0, false, true},
+  {"files-early-copy-given", "A node gives the home a copy that has not come yet.", 3, 1,
+   [](Tables& t) { C(kInvalidToSharedData, kFetchCopy, kInvalidToSharedData, B::kGiveCopy); }, 0, false, true},
+  {"files-idle-copy-kept", "A node that kept a copy for the home alone gives it back and keeps it.", 2, 1,
+   [](Tables& t) { C(kShared, kFetchIdle, kShared, B::kGiveCopy, B::kReturnShared); }, 0, false, true},
+  {"files-failure-not-told-to-threads", "A node is told that the line cannot be had, and its threads wait on.", 2, 1,
+   [](Tables& t) { C(kInvalidToDirty, kFailed, kInvalidToDirty, B::kNone); }, 0, false, true, 1},
+  {"files-failed-upgrade-taken", "An upgrade that came to nothing because of the file is taken for granted.", 2, 1,
+   [](Tables& t) { C(kSharedToDirty, kFailed, kDirty, B::kServe); }, 0, false, true, 1},
+};
 #undef H
 #undef C
 #undef A
 #undef B
 // clang-format on
 
-constexpr std::size_t kHomeCount = std::size(kHomeMutants);
-
 constexpr auto kMutants = [] {
-  std::array<Mutant, kHomeCount + std::size(kCacheMutants) + std::size(kLoggedMutants)> all{};
-  std::copy(std::begin(kHomeMutants), std::end(kHomeMutants), all.begin());
-  std::copy(std::begin(kCacheMutants), std::end(kCacheMutants), all.begin() + kHomeCount);
-  std::copy(std::begin(kLoggedMutants), std::end(kLoggedMutants), all.end() - std::size(kLoggedMutants));
+  std::array<Mutant,
+             std::size(kHomeMutants) + std::size(kCacheMutants) + std::size(kLoggedMutants) + std::size(kFileMutants)>
+      all{};
+  auto at = std::copy(std::begin(kHomeMutants), std::end(kHomeMutants), all.begin());
+  at = std::copy(std::begin(kCacheMutants), std::end(kCacheMutants), at);
+  at = std::copy(std::begin(kLoggedMutants), std::end(kLoggedMutants), at);
+  std::copy(std::begin(kFileMutants), std::end(kFileMutants), at);
   return all;
 }();
 
@@ -233,8 +281,11 @@ ExploreOptions Mutant::world() const {
   options.logged = crashes != 0;
   options.crashes = crashes;
   options.power = power;
+  options.files = files;
+  options.failures = failures;
+  if (files) options.ops |= kOpsAhead;
   // Many nodes, and deaths, make too many states for all that may be done.
-  const unsigned most = options.logged ? 3 : 4;
+  const unsigned most = options.logged || files ? 3 : 4;
   if (nodes >= most) options.ops = kOpsRead | kOpsWrite | kOpsEvict;
   options.max_states = 5'000'000;
   return options;

@@ -18,6 +18,8 @@ struct Mutant {
   void (*apply)(coherence::Tables& tables);
   unsigned crashes = 0;  // of a logged world; 0: nothing is logged
   bool power = false;
+  bool files = false;     // lines have a file
+  unsigned failures = 0;  // of which
 
   /// The world in which it is found, within a bearable number of states.
   [[nodiscard]] ExploreOptions world() const;

@@ -51,12 +51,13 @@ unsigned ModelThread::locks_held() const noexcept {
 
 std::uint16_t Step::pack() const noexcept {
   return std::uint16_t(unsigned(kind) | unsigned(node) << 4 | unsigned(peer) << 6 | unsigned(thread) << 8 |
-                       unsigned(line) << 9 | unsigned(op) << 10);
+                       unsigned(line) << 9 | unsigned(op) << 10 | unsigned(ask) << 14);
 }
 
 Step Step::unpack(std::uint16_t packed) noexcept {
   return {StepKind(packed & 15),         std::uint8_t(packed >> 4 & 3), std::uint8_t(packed >> 6 & 3),
-          std::uint8_t(packed >> 8 & 1), std::uint8_t(packed >> 9 & 1), OpKind(packed >> 10)};
+          std::uint8_t(packed >> 8 & 1), std::uint8_t(packed >> 9 & 1), OpKind(packed >> 10 & 15),
+          std::uint8_t(packed >> 14)};
 }
 
 /// One node's environment: the core's effects become changes of the world, and each is looked at.
@@ -91,12 +92,16 @@ class World::NodeEnv final : public coherence::Env {
       world_.fail(fmt::format("data for line {} was written into a slot of node {} that the line does not have",
                               index(ref), to));
     }
+    if (world_.data_under_way(self_, index(ref))) world_.fail("a line is sent on before it has come");
     target.fresh = observe(ref).fresh;
     target.was_fresh = mine(ref).was_fresh;
     send(ref, to, message);
   }
   void send_home(const LineRef& ref, const Message& message) override {
     if (world_.options_.logged) world_.fail("a line is written into its home's memory from elsewhere");
+    if (message.kind == Kind::kCopy && world_.at(ref.home(), index(ref)).entry.state != DirState::kFetching)
+      world_.fail("a copy is written into its home's memory, which does not expect it");
+    if (world_.data_under_way(self_, index(ref))) world_.fail("a line is sent on before it has come");
     world_.at(ref.home(), index(ref)).fresh = observe(ref).fresh;
     send(ref, ref.home(), message);
   }
@@ -121,6 +126,7 @@ class World::NodeEnv final : public coherence::Env {
     mine(ref).operands = Operands::kNone;
     mine(ref).fresh = mine(ref).was_fresh = false;
     mine(ref).tenure = 0;
+    ref.line->lives = 0;
   }
   void log_transfer(const LineRef& ref, NodeId owner) override {
     world_.logged_[index(ref)] = owner;
@@ -150,6 +156,10 @@ class World::NodeEnv final : public coherence::Env {
   void complete(const LineRef& ref, Op& op, Errc result) override;
   void clear_operands(const LineRef& ref) override { observe(ref).operands = Operands::kEmpty; }
   void merge(const LineRef& ref, const Message& message) override;
+
+  void load(const LineRef& ref) override { world_.load(self_, index(ref)); }
+  NodeId sharer_to_ask(const LineRef& ref) override { return world_.sharer_to_ask(index(ref)); }
+  void note_held(const LineRef& ref, bool held) override { world_.note_held(self_, index(observe(ref).ref), held); }
 
   void fault(const LineRef& ref, const Message& message, const char* why) override {
     world_.fail(fmt::format("node {} calls a message of a correct node a fault: {} line {}: {}", self_,
@@ -194,6 +204,7 @@ void World::NodeEnv::check_given(const LineRef& ref, NodeId to, const Message& m
       if (world_.at(to, index(ref)).ref.state() == CacheState::kInvalidToOperated) allowed = detail::kOperable;
       break;
     case Kind::kOwnerData: allowed = exclusive ? 0 : std::uint8_t(detail::kReadable); break;
+    case Kind::kCopy:
     case Kind::kWriteBack: allowed = detail::kReadable; break;
     case Kind::kInvalidateAck:
     case Kind::kPutShared:
@@ -225,7 +236,6 @@ void World::NodeEnv::check_given(const LineRef& ref, NodeId to, const Message& m
     case Kind::kElementAnswer:
     case Kind::kProbe:
     case Kind::kProbeAnswer:
-    case Kind::kCopy:
     case Kind::kNoCopy:
     case Kind::kFetchCopy:
     case Kind::kFailed:
@@ -289,6 +299,7 @@ void World::NodeEnv::combine(const LineRef& ref, const ModelOp& op) {
     world_.fail("an operand for another operator than the line's");
   if (ref.is_home()) {
     if (!here.fresh) world_.fail(fmt::format("an operand of the home to an old value of line {}", line));
+    world_.files_[line].fresh = false;
     return;
   }
   if (here.operands != Operands::kEmpty && here.operands != Operands::kSome) {
@@ -308,6 +319,7 @@ void World::NodeEnv::merge(const LineRef& ref, const Message& message) {
   if (from.line.operation.load(std::memory_order_relaxed) != ref.line->operation.load(std::memory_order_relaxed))
     world_.fail("operands are taken for those of another operator");
   from.operands = Operands::kTaken;
+  world_.files_[line].fresh = false;
 }
 
 void World::NodeEnv::perform_for(const LineRef& ref, const Message& message) {
@@ -330,6 +342,7 @@ void World::NodeEnv::perform_for(const LineRef& ref, const Message& message) {
 
 void World::NodeEnv::write(unsigned line) {
   if (world_.options_.logged) world_.log_write(self_, line);
+  world_.files_[line].fresh = false;
   for (unsigned node = 0; node < world_.options_.nodes; ++node) {
     if (node == self_) continue;
     if (world_.may_read(node, line)) {
@@ -343,13 +356,16 @@ void World::NodeEnv::complete(const LineRef& ref, Op& op, Errc result) {
   const unsigned line = index(observe(ref).ref);
   ModelOp& done = static_cast<ModelOp&>(op);
   if (!done.pending) world_.fail("an operation completed twice");
-  if (result != Errc::kOk && !(result == Errc::kRefused && (is_try(op.kind) || op.kind == OpKind::kWriteAway))) {
+  // Of a file that could not be read all are told who waited for it.
+  const bool unread = result == Errc::kStorage && world_.failures_left_ < world_.options_.failures;
+  if (result != Errc::kOk && !unread &&
+      !(result == Errc::kRefused && (is_try(op.kind) || op.kind == OpKind::kWriteAway))) {
     world_.fail("an operation that must wait was refused");
   }
   if (result == Errc::kOk && !is_lock(op.kind) && !done.performed) {
     world_.fail(fmt::format("a {} of node {} completed that was not done", to_string(op.kind), self_));
   }
-  if (result == Errc::kRefused && done.performed) world_.fail("a write was done and refused");
+  if (result != Errc::kOk && done.performed) world_.fail("a write was done and refused");
   done.pending = false;
   done.performed = false;
   if (!is_lock(op.kind) || result != Errc::kOk) return;
@@ -379,6 +395,7 @@ World::World(const WorldOptions& options)
       model.ref.line = &model.line;
       model.ref.hot = {model.line, nullptr, nullptr, 0};
       model.ref.directory = home_of(line) == node ? &model.entry : nullptr;
+      model.ref.has_file = options_.files && home_of(line) == node;
     }
     for (unsigned index = 0; index < options_.threads; ++index) {
       ModelThread& t = thread(node, index);
@@ -405,6 +422,11 @@ void World::reset() {
       const bool home = model.ref.is_home();
       model.log = model.durable = {home, home, home, kNoNode, 0};
       model.unsettled = false;
+      if (!model.ref.has_file) continue;
+      model.entry.state = DirState::kStored;
+      model.entry.flags = coherence::kAsFiled;
+      model.line.version.store(1, std::memory_order_relaxed);
+      model.fresh = false;
     }
     opened_[node] = std::uint8_t((1U << options_.nodes) - 1);
   }
@@ -416,6 +438,8 @@ void World::reset() {
   unnoticed_ = {};
   awaits_ = {};
   tentative_.fill(kNoNode);
+  files_.fill({options_.files, false, false, false});
+  failures_left_ = options_.failures;
   violation_.clear();
 }
 
@@ -427,162 +451,6 @@ ModelOp& World::op_at(unsigned node, unsigned index) noexcept {
 
 void World::fail(std::string what) {
   if (violation_.empty()) violation_ = std::move(what);
-}
-
-// ---- steps ----
-
-void World::enumerate(std::vector<Step>& out) const {
-  out.clear();
-  for (unsigned from = 0; from < options_.nodes; ++from) {
-    for (unsigned to = 0; to < options_.nodes; ++to) {
-      if (!channel(from, to).empty()) {
-        out.push_back({StepKind::kDeliver, std::uint8_t(to), std::uint8_t(from), 0, channel(from, to).front().line});
-      }
-    }
-  }
-  if (options_.logged) enumerate_recovery(out);
-  for (unsigned node = 0; node < options_.nodes; ++node) {
-    for (unsigned index = 0; index < options_.threads; ++index) {
-      const ModelThread& t = thread(node, index);
-      for (unsigned line = 0; line < options_.lines; ++line) {
-        if (!t.telling[line]) continue;
-        out.push_back({StepKind::kTell, std::uint8_t(node), 0, std::uint8_t(index), std::uint8_t(line)});
-      }
-      if (t.blocking.pending || t.writes_pending() || t.is_telling()) continue;  // an unlock is a fence
-      for (unsigned line = 0; line < options_.lines; ++line) {
-        if (t.held[line] == Hold::kNone) continue;
-        out.push_back({StepKind::kUnlock, std::uint8_t(node), 0, std::uint8_t(index), std::uint8_t(line)});
-      }
-    }
-  }
-  for (unsigned node = 0; node < options_.nodes; ++node) {
-    if (crashes_left_ != 0 && dead_ == 0) out.push_back({StepKind::kCrash, std::uint8_t(node)});
-    if (!is_open(node)) continue;  // its program has not begun again
-    for (unsigned index = 0; index < options_.threads; ++index) enumerate_thread(node, index, out);
-    for (unsigned line = 0; line < options_.lines; ++line) {
-      const ModelLine& model = at(node, line);
-      if (model.ref.is_home() || model.has_cold) continue;
-      const CacheState state = model.ref.state();
-      if ((options_.ops & kOpsEvict) != 0 && is_stable(state) && state != CacheState::kInvalid) {
-        out.push_back({StepKind::kEvict, std::uint8_t(node), 0, 0, std::uint8_t(line)});
-      }
-      if ((options_.ops & kOpsAhead) != 0 && state == CacheState::kInvalid) {
-        out.push_back({StepKind::kReadAhead, std::uint8_t(node), 0, 0, std::uint8_t(line)});
-      }
-    }
-  }
-}
-
-void World::enumerate_thread(unsigned node, unsigned index, std::vector<Step>& out) const {
-  const ModelThread& t = thread(node, index);
-  const auto add = [&](StepKind kind, unsigned line, OpKind op) {
-    out.push_back({kind, std::uint8_t(node), 0, std::uint8_t(index), std::uint8_t(line), op});
-  };
-  if (t.is_telling()) return;
-  if (t.blocking.pending) {
-    if ((options_.ops & kOpsCancel) != 0) add(StepKind::kCancel, t.blocking_line, t.blocking.kind);
-    return;
-  }
-  unsigned lowest = 0;  // lock order: what a holder waits for lies above all that it holds
-  for (unsigned line = 0; line < options_.lines; ++line) {
-    if (t.held[line] != Hold::kNone) lowest = line + 1;
-  }
-  const bool may_lock = !t.writes_pending() && t.locks_held() < options_.locks_held;  // a lock is a fence
-  for (unsigned line = 0; line < options_.lines; ++line) {
-    const bool in_order = line >= lowest;
-    const bool may_write = in_order || t.held[line] == Hold::kWrite;
-    if ((options_.ops & kOpsRead) != 0 && (in_order || t.held[line] != Hold::kNone))
-      add(StepKind::kOperation, line, OpKind::kRead);
-    if ((options_.ops & kOpsWrite) != 0 && may_write && !t.writes[line].pending) {
-      add(StepKind::kOperation, line, OpKind::kWrite);
-      const ModelLine& model = at(node, line);
-      const bool absent = !model.ref.is_home() && !model.has_cold && model.ref.state() == CacheState::kInvalid;
-      if ((options_.ops & kOpsLeave) != 0 && absent) add(StepKind::kWriteHome, line, OpKind::kWrite);
-    }
-    for (std::uint8_t by = 1; by <= 2 && (options_.ops & kOpsOperate) != 0 && may_write; ++by) {
-      out.push_back(
-          {StepKind::kOperation, std::uint8_t(node), by, std::uint8_t(index), std::uint8_t(line), OpKind::kOperate});
-    }
-    if ((options_.ops & kOpsAtomic) != 0 && may_write) add(StepKind::kOperation, line, OpKind::kAtomic);
-    if (!may_lock || t.held[line] != Hold::kNone) continue;
-    if ((options_.ops & kOpsAway) != 0 && in_order) add(StepKind::kOperation, line, OpKind::kWriteAway);
-    if ((options_.ops & kOpsLock) != 0 && in_order) {
-      add(StepKind::kOperation, line, OpKind::kReadLock);
-      add(StepKind::kOperation, line, OpKind::kWriteLock);
-    }
-    if ((options_.ops & kOpsTry) != 0) {
-      add(StepKind::kOperation, line, OpKind::kTryReadLock);
-      add(StepKind::kOperation, line, OpKind::kTryWriteLock);
-    }
-  }
-}
-
-bool World::apply(const Step& step) {
-  logged_.fill(kNoNode);
-  bool done = true;
-  const LineRef& ref = at(step.node, step.line).ref;
-  switch (step.kind) {
-    case StepKind::kDeliver: deliver(step.peer, step.node); break;
-    case StepKind::kOperation:
-    case StepKind::kWriteHome: operate(step); break;
-    case StepKind::kUnlock: unlock(step); break;
-    case StepKind::kTell: tell(step); break;
-    case StepKind::kEvict: done = protocols_[step.node].evict(ref); break;
-    case StepKind::kReadAhead: done = protocols_[step.node].read_ahead(ref); break;
-    case StepKind::kCancel: {
-      ModelOp& op = thread(step.node, step.thread).blocking;
-      if (!protocols_[step.node].cancel(ref, op)) fail("an operation that waits could not be taken back");
-      op.pending = false;
-      op.performed = false;
-      break;
-    }
-    case StepKind::kCrash: crash(step.node); break;
-    case StepKind::kLearn: learn(step.node, step.peer); break;
-    case StepKind::kReturn: come_back(step.node); break;
-    case StepKind::kSettle: settle(step.node); break;
-  }
-  for (ModelLine& model : lines_) model.lingering |= model.ref.hot.access() & kAnyAccess;
-  return done;
-}
-
-void World::deliver(unsigned from, unsigned to) {
-  const Packet packet = channel(from, to).front();
-  channel(from, to).pop_front();
-  if (!is_line_kind(packet.message.kind)) return hear(from, to, packet.message.kind);
-  protocols_[to].receive(at(to, packet.line).ref, packet.message);
-}
-
-void World::operate(const Step& step) {
-  ModelThread& t = thread(step.node, step.thread);
-  const ModelLine& model = at(step.node, step.line);
-  std::uint8_t usable = model.ref.hot.access();
-  if (step.op == OpKind::kOperate && model.line.operation.load(std::memory_order_relaxed) != step.peer)
-    usable &= kReadWrite;
-  const bool hit = !is_lock(step.op) && (usable & need_of(step.op)) != 0;
-  ModelOp& op = step.op == OpKind::kWrite ? t.writes[step.line] : t.blocking;
-  op.kind = step.op;
-  op.pending = true;
-  op.performed = false;
-  op.operation = step.op == OpKind::kOperate ? step.peer : 0;
-  op.under_lock = t.held[step.line] != Hold::kNone;
-  op.may_leave = step.kind == StepKind::kWriteHome;
-  if (step.op != OpKind::kWrite) t.blocking_line = step.line;
-  protocols_[step.node].submit(model.ref, op);
-  if (hit && op.pending) fail("an access that the access byte allows was queued");
-}
-
-void World::unlock(const Step& step) {
-  ModelThread& t = thread(step.node, step.thread);
-  ModelLine& model = at(step.node, step.line);
-  const bool exclusive = t.held[step.line] == Hold::kWrite;
-  t.held[step.line] = Hold::kNone;
-  // Others may come in between: the lock is dropped without the engine lock.
-  t.telling[step.line] = coherence::drop_lock(model.line.lock, exclusive);
-}
-
-void World::tell(const Step& step) {
-  thread(step.node, step.thread).telling[step.line] = false;
-  protocols_[step.node].unlocked(at(step.node, step.line).ref);
 }
 
 }  // namespace atoll::explorer

@@ -48,6 +48,8 @@ struct WorldOptions {
   unsigned crashes = 0;    // so many deaths, one node at a time. REQUIRES: logged
   bool late_acks = false;  // what is sent when the log is durable is sent later
   bool power = false;      // what is logged becomes durable later, and a death takes with it what is not
+  bool files = false;      // the lines have a file at their home. REQUIRES: not logged
+  unsigned failures = 0;   // so many times a file cannot be read, or not be written
 };
 
 enum class StepKind : std::uint8_t {
@@ -60,9 +62,13 @@ enum class StepKind : std::uint8_t {
   kWriteHome,
   kTell,
   kCrash,
-  kLearn,   // the node notices that its peer has died
-  kReturn,  // the node is back
-  kSettle,  // what the node has logged so far is durable
+  kLearn,      // the node notices that its peer has died
+  kReturn,     // the node is back
+  kSettle,     // what the node has logged so far is durable
+  kFile,       // of the home, by `peer`: the line begins to be written to its file; that has ended well; it has failed
+  kDrop,       // the home needs the room
+  kFetchHome,  // the home expects that the line will be wanted
+  kLoaded,     // the file was read (`peer` is 0), or could not be
 };
 
 /// One thing that may happen next. `node` acts; `peer` is the sender of what is delivered.
@@ -73,6 +79,7 @@ struct Step {
   std::uint8_t thread = 0;
   std::uint8_t line = 0;
   coherence::OpKind op = coherence::OpKind::kRead;  // kOperate: by the operator number `peer`
+  std::uint8_t ask = 0;  // the so manieth sharer is asked for its copy, should one be asked; 0: the file is nearer
 
   [[nodiscard]] std::uint16_t pack() const noexcept;
   [[nodiscard]] static Step unpack(std::uint16_t packed) noexcept;
@@ -133,6 +140,14 @@ struct ModelLine {
   bool was_fresh = false;  // the same as `fresh`, should the writes be lost that are not durable yet
 };
 
+/// What stands in a line's file, and what is under way between it and the home's memory.
+struct ModelFile {
+  bool fresh = false;    // as ModelLine::fresh
+  bool loading = false;  // the core has asked for it
+  bool writing = false;  // what stood in memory when it was filed; it stays there until that has ended
+  bool held = false;     // the core has said that the home's memory has the line's bytes
+};
+
 struct Packet {
   std::uint8_t line = 0;
   coherence::Message message;
@@ -150,7 +165,9 @@ struct Packet {
 ///   - WorldOptions::crashes deaths, and one node is dead at a time. Its peers notice one by one, it comes back when
 ///   all
 ///     have, and dies again, or another does, at any point from there on;
-///   - WorldOptions::locks_held, when it is less than the lines.
+///   - WorldOptions::locks_held, when it is less than the lines;
+///   - WorldOptions::failures of files, of reading and writing together; a line is written once at a time, and not
+///     dropped meanwhile. (That is the runtime's part of the bargain.)
 /// A blocking write is an asynchronous one that its thread waits for; it adds no behaviour. A hit is modelled as
 /// submit() in a state whose access byte allows it, and must then complete at once and leave nothing behind. A read by
 /// the holder of a lock changes nothing; it is the invariant that a holder's copy is current.
@@ -237,8 +254,23 @@ class World final {
   void settle(unsigned node);
   void enumerate_recovery(std::vector<Step>& out) const;
 
+  // world_files.cpp: lines that have a file
+  void load(unsigned node, unsigned line);
+  [[nodiscard]] NodeId sharer_to_ask(unsigned line) const noexcept;
+  void note_held(unsigned node, unsigned line, bool held);
+  [[nodiscard]] bool is_absent(unsigned line) const noexcept;
+  bool write_file(const Step& step);
+  void end_load(const Step& step);
+  void enumerate_ends(std::vector<Step>& out) const;
+  void enumerate_files(std::vector<Step>& out) const;
+  void add_choices(std::vector<Step>& out) const;
+  void check_file(unsigned line);
+  void encode_files(std::vector<std::uint8_t>& out) const;
+  void decode_files(Cursor& in);
+
   [[nodiscard]] bool lacks_operands(unsigned line) const noexcept;
   [[nodiscard]] bool may_read(unsigned node, unsigned line) const noexcept;
+  [[nodiscard]] bool data_under_way(unsigned node, unsigned line) const noexcept;
   [[nodiscard]] bool put_ack_under_way(unsigned node, unsigned line) const noexcept;
   [[nodiscard]] bool return_under_way(unsigned node, unsigned line) const noexcept;
   void check_copies(unsigned line);
@@ -272,7 +304,19 @@ class World final {
   std::array<std::uint8_t, kMaxNodes> opened_{};  // per node: the homes that it may ask
   std::array<NodeId, kMaxLines> tentative_{};     // whose writes of the line are not durable yet
   mutable std::vector<std::uint64_t> tenures_;    // while a state becomes bytes
+  // Lines with files.
+  std::array<ModelFile, kMaxLines> files_{};  //
+  unsigned failures_left_ = 0;                //
+  std::uint8_t ask_ = 0;                      // in this step, as Step::ask
   std::string violation_;
+};
+
+/// Bytes that are read one after the other.
+struct World::Cursor {
+  const std::uint8_t* at;
+  std::uint8_t next() noexcept { return *at++; }
+  coherence::Message message() noexcept;
+  std::uint64_t tenure() noexcept { return std::uint64_t{2} * next(); }
 };
 
 }  // namespace atoll::explorer

@@ -53,23 +53,18 @@ void put_queue(const OpQueue& queue, std::vector<std::uint8_t>& out) {
 
 }  // namespace
 
-struct World::Cursor {
-  const std::uint8_t* at;
-  std::uint8_t next() noexcept { return *at++; }
-  Message message() noexcept {
-    const std::uint8_t kind = next();
-    const std::uint8_t nodes = next();
-    const std::uint8_t slot = next();
-    return {wire::Kind(kind & 0x7f),
-            (kind & 0x80) != 0,
-            unpack_node(nodes & 15U),
-            unpack_node(nodes >> 4U),
-            slot & 15U,
-            std::uint8_t(slot >> 4U),
-            has_tenure(wire::Kind(kind & 0x7f)) ? tenure() : 0};
-  }
-  std::uint64_t tenure() noexcept { return std::uint64_t{2} * next(); }
-};
+Message World::Cursor::message() noexcept {
+  const std::uint8_t kind = next();
+  const std::uint8_t nodes = next();
+  const std::uint8_t slot = next();
+  return {wire::Kind(kind & 0x7f),
+          (kind & 0x80) != 0,
+          unpack_node(nodes & 15U),
+          unpack_node(nodes >> 4U),
+          slot & 15U,
+          std::uint8_t(slot >> 4U),
+          has_tenure(wire::Kind(kind & 0x7f)) ? tenure() : 0};
+}
 
 /// Has the slot a tenure that counts?
 static bool owns(CacheState state) noexcept {
@@ -111,6 +106,7 @@ void World::encode(std::vector<std::uint8_t>& out) const {
     }
   };
   put_channels(channels_);
+  if (options_.files) encode_files(out);
   if (!options_.logged) return;
   if (options_.late_acks || options_.power) put_channels(late_);
   encode_recovery(out);
@@ -132,6 +128,7 @@ void World::decode(std::span<const std::uint8_t> bytes) {
     }
   };
   take_channels(channels_);
+  if (options_.files) decode_files(in);
   if (options_.logged && (options_.late_acks || options_.power)) take_channels(late_);
   if (options_.logged) decode_recovery(in);
   violation_.clear();
@@ -200,7 +197,7 @@ void World::encode_line(unsigned node, unsigned line, std::vector<std::uint8_t>&
                              (model.line.version.load(std::memory_order_relaxed) & 1U) << 7));
   out.push_back(std::uint8_t((word & detail::kLockReaders) | ((word & detail::kLockWriter) != 0 ? 64U : 0U) |
                              ((word & detail::kLockWaiters) != 0 ? 128U : 0U)));
-  out.push_back(model.line.use);
+  out.push_back(std::uint8_t(model.line.use | (model.line.lives & detail::Line::kFetchedAhead)));
   out.push_back(std::uint8_t((access >> 2 & 1U) | (model.lingering >> 2 & 1U) << 1 | unsigned(model.operands) << 2 |
                              (model.line.operation.load(std::memory_order_relaxed) & 3U) << 4 |
                              (model.entry.operation & 3U) << 6));
@@ -242,7 +239,9 @@ void World::decode_line(unsigned node, unsigned line, Cursor& in) {
   model.line.lock.store(
       (word & 63U) | ((word & 64U) != 0 ? detail::kLockWriter : 0U) | ((word & 128U) != 0 ? detail::kLockWaiters : 0U),
       std::memory_order_relaxed);
-  model.line.use = in.next();
+  const unsigned use = in.next();
+  model.line.use = use & 3U;
+  model.line.lives = std::uint8_t(use & detail::Line::kFetchedAhead);
   const unsigned operated = in.next();
   model.ref.hot.set_access(std::uint8_t((bits & 3U) | (operated & 1U) << 2));
   model.lingering = std::uint8_t(model.lingering | (operated >> 1 & 1U) << 2);

@@ -100,6 +100,7 @@ void World::clear_line(unsigned node, unsigned line) {
   const bool home = model.ref.is_home();
   model.ref.hot.set_access(0);
   model.line.use = detail::Line::kUnused;
+  model.line.lives = 0;
   model.line.lock.store(0, std::memory_order_relaxed);
   model.line.version.store(0, std::memory_order_relaxed);
   model.line.state = std::uint8_t(CacheState::kInvalid);

@@ -33,6 +33,16 @@ std::string World::describe(const Step& step) const {
     case StepKind::kLearn: return fmt::format("node {} notices that node {} is dead", step.node, step.peer);
     case StepKind::kReturn: return fmt::format("node {} is back", step.node);
     case StepKind::kSettle: return fmt::format("what node {} has logged is durable", step.node);
+    case StepKind::kFile: {
+      constexpr const char* kWhat[] = {"begins to write line {} to its file", "has line {} in its file",
+                                       "cannot write line {} to its file"};
+      return fmt::format("node {} ", step.node) + fmt::format(fmt::runtime(kWhat[step.peer]), step.line);
+    }
+    case StepKind::kDrop: return fmt::format("node {}: drop line {}", step.node, step.line);
+    case StepKind::kFetchHome: return fmt::format("node {}: fetch line {} ahead", step.node, step.line);
+    case StepKind::kLoaded:
+      return fmt::format("node {} {} line {} from its file", step.node, step.peer == 0 ? "has read" : "cannot read",
+                         step.line);
     case StepKind::kReadAhead: return fmt::format("node {}: read ahead line {}", step.node, step.line);
   }
   return {};
