@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "coherence/env.hpp"
+#include "coherence/line_version.hpp"
 #include "coherence/lock_word.hpp"
 #include "coherence/protocol.hpp"
 
@@ -38,6 +39,7 @@ class FakeEnv final : public Env {
   bool logged = false;
   bool settled = true;
   std::uint64_t own_tenure = 0;
+  NodeId nearest = kNoNode;  // the sharer to ask for its copy
 
   NodeId self() const noexcept override { return self_; }
   NodeId nodes() const noexcept override { return nodes_; }
@@ -75,6 +77,9 @@ class FakeEnv final : public Env {
   void merge(const LineRef&, const Message& message) override {
     did.push_back(fmt::format("merge from {} slot {}", message.from, message.slot));
   }
+  void load(const LineRef&) override { did.emplace_back("load"); }
+  NodeId sharer_to_ask(const LineRef&) override { return nearest; }
+  void note_held(const LineRef&, bool held) override { did.emplace_back(held ? "held" : "not held"); }
   bool is_logged() const noexcept override { return logged; }
   std::uint64_t& tenure(const LineRef&) override { return own_tenure; }
   void take_home(const LineRef&, const Message& message) override {
@@ -188,6 +193,36 @@ class CacheTest : public LineTest {
 
   TestOp read{OpKind::kRead};
   TestOp write{OpKind::kWrite};
+};
+
+/// The home of a line that has a file, which alone has it in the beginning.
+class FileHomeTest : public HomeTest {
+ protected:
+  FileHomeTest() {
+    ref.has_file = true;
+    entry.state = DirState::kStored;
+    entry.flags = kAsFiled;
+    mark_away(line);
+  }
+  void loaded(bool ok) {
+    env.did.clear();
+    protocol.loaded(ref, ok);
+  }
+  [[nodiscard]] bool filed() const { return Protocol::is_filed(ref); }
+  /// The home has it, as its file does.
+  void become_filed() {
+    EXPECT_TRUE(protocol.fetch_home(ref));
+    loaded(true);
+    EXPECT_EQ(entry.state, DirState::kUnshared);
+    EXPECT_TRUE(filed());
+  }
+  /// Those nodes have copies, and the home has none.
+  void parked_at(std::initializer_list<NodeId> nodes) {
+    become_filed();
+    shared_by(nodes);
+    EXPECT_TRUE(protocol.drop(ref));
+    EXPECT_EQ(entry.state, DirState::kParked);
+  }
 };
 
 /// The same two where what is written is logged.

@@ -9,6 +9,8 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "explorer/mutants.hpp"
 
@@ -82,6 +84,24 @@ TEST(ExplorerLogged, ThreeNodesWithoutADeath) {
   expect_sound({.nodes = 3, .ops = kOpsRead | kOpsWrite | kOpsEvict, .logged = true, .late_acks = true});
 }
 
+// ---- lines that have a file at their home
+
+TEST(ExplorerFiles, TwoNodesOneFailureWithReadAhead) {
+  expect_sound({.nodes = 2, .ops = kOpsAll | kOpsAhead, .files = true, .failures = 1});
+}
+TEST(ExplorerFiles, TwoNodesTwoFailuresWithOperationsTakenBack) {
+  expect_sound({.nodes = 2,
+                .ops = kOpsRead | kOpsWrite | kOpsLock | kOpsTry | kOpsEvict | kOpsCancel,
+                .files = true,
+                .failures = 2});
+}
+TEST(ExplorerFiles, TwoNodesTwoThreadsThatLock) {
+  expect_sound({.nodes = 2, .threads = 2, .ops = kOpsRead | kOpsWrite | kOpsLock, .files = true});
+}
+TEST(ExplorerFiles, ThreeNodesThatTryOneFailure) {
+  expect_sound({.nodes = 3, .ops = kOpsRead | kOpsWrite | kOpsTry, .files = true, .failures = 1});
+}
+
 TEST(Explorer, StopsAtTheGivenNumberOfStatesAndSaysSo) {
   const ExploreResult result = explore({.nodes = 3, .lines = 1, .max_states = 1000});
   EXPECT_FALSE(result.complete);
@@ -104,6 +124,39 @@ bool needs_a_log(const std::string& row) {
                                          "home DirtyToUnshared + Local"};
   return std::any_of(std::begin(kParts), std::end(kParts),
                      [&](std::string_view part) { return row.find(part) != std::string::npos; });
+}
+
+/// A row that only lines with a file go through.
+bool needs_a_file(const std::string& row) {
+  constexpr std::string_view kParts[] = {"home Stored",  "home Parked",  "home Fetching", " + Drop",
+                                         " + FetchCopy", " + FetchIdle", " + Failed"};
+  return std::any_of(std::begin(kParts), std::end(kParts),
+                     [&](std::string_view part) { return row.find(part) != std::string::npos; });
+}
+
+/// The rows that none of the walks has used.
+std::set<std::string> unused_by_all(const std::vector<ExploreOptions>& walks) {
+  std::set<std::string> unused;
+  bool first = true;
+  for (const ExploreOptions& options : walks) {
+    const ExploreResult result = explore(options);
+    EXPECT_TRUE(result.complete);
+    const std::vector<std::string> rows = result.unused_rows(coherence::Tables{});
+    const std::set<std::string> now(rows.begin(), rows.end());
+    if (std::exchange(first, false)) unused = now;
+    std::erase_if(unused, [&](const std::string& row) { return !now.contains(row); });
+  }
+  return unused;
+}
+
+TEST(Explorer, UsesEveryRowOfLinesThatHaveAFile) {
+  std::set<std::string> unused =
+      unused_by_all({{.nodes = 2, .ops = kOpsAll | kOpsAhead, .files = true, .failures = 1},
+                     {.nodes = 3, .ops = kOpsRead | kOpsWrite | kOpsEvict | kOpsAhead, .files = true},
+                     {.nodes = 3, .ops = kOpsRead | kOpsOperate, .files = true},
+                     {.nodes = 3, .ops = kOpsRead | kOpsWrite | kOpsLeave, .files = true}});
+  std::erase_if(unused, [](const std::string& row) { return !needs_a_file(row) || needs_a_log(row); });
+  EXPECT_THAT(unused, IsEmpty());
 }
 
 TEST(Explorer, UsesEveryRowThatThreeNodesCanReach) {
@@ -132,19 +185,11 @@ TEST(Explorer, UsesEveryRowThatThreeNodesCanReach) {
                                           "cache SharedToDirty + Held",
                                           "cache SharedToDirty + TryHeld"};
   // Several walks, for all operations at once are many states: `atoll explore` goes through them.
-  constexpr std::uint32_t kWalks[] = {kOpsAll & ~kOpsOperate,
-                                      kOpsRead | kOpsWrite | kOpsEvict | kOpsLeave | kOpsOperate,
-                                      kOpsRead | kOpsTry | kOpsOperate};
-  std::set<std::string> unused;
-  for (const std::uint32_t ops : kWalks) {
-    const ExploreResult result = explore({.nodes = 3, .lines = 1, .ops = ops});
-    ASSERT_TRUE(result.complete);
-    const std::vector<std::string> rows = result.unused_rows(coherence::Tables{});
-    const std::set<std::string> now(rows.begin(), rows.end());
-    if (unused.empty()) unused = now;
-    std::erase_if(unused, [&](const std::string& row) { return !now.contains(row); });
-  }
-  std::erase_if(unused, needs_a_log);
+  std::set<std::string> unused =
+      unused_by_all({{.nodes = 3, .ops = kOpsAll & ~kOpsOperate},
+                     {.nodes = 3, .ops = kOpsRead | kOpsWrite | kOpsEvict | kOpsLeave | kOpsOperate},
+                     {.nodes = 3, .ops = kOpsRead | kOpsTry | kOpsOperate}});
+  std::erase_if(unused, [](const std::string& row) { return needs_a_log(row) || needs_a_file(row); });
   EXPECT_EQ(unused, expected);
 }
 
@@ -185,6 +230,8 @@ TEST(Mutants, HaveDifferentNamesAndASentenceEach) {
   EXPECT_GE(names.size(), 14U);
   const auto logged = [](std::string_view name) { return name.starts_with("logged-"); };
   EXPECT_GE(std::count_if(names.begin(), names.end(), logged), 12);
+  const auto files = [](std::string_view name) { return name.starts_with("files-"); };
+  EXPECT_GE(std::count_if(names.begin(), names.end(), files), 12);
   EXPECT_EQ(find_mutant("no-such-mutant"), nullptr);
 }
 

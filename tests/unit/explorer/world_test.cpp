@@ -47,12 +47,17 @@ TEST(World, SoIsEveryStateWithDeathsAndLogs) {
   }
 }
 
+TEST(World, SoIsEveryStateWithFiles) {
+  expect_same_after_bytes_and_back(
+      {.nodes = 3, .lines = 2, .threads = 2, .ops = kOpsAll | kOpsCancel | kOpsAhead, .files = true, .failures = 15});
+}
+
 TEST(World, AStepIsTheSameAfterPacking) {
   World world({.nodes = 3, .lines = 2, .threads = 2});
   std::vector<Step> steps;
   world.enumerate(steps);
   for (const Step& step : steps) EXPECT_EQ(Step::unpack(step.pack()).pack(), step.pack());
-  const Step step{StepKind::kSettle, 3, 2, 1, 1, coherence::OpKind::kTryWriteLock};
+  const Step step{StepKind::kLoaded, 3, 2, 1, 1, coherence::OpKind::kTryWriteLock, 3};
   const Step copy = Step::unpack(step.pack());
   EXPECT_EQ(copy.kind, step.kind);
   EXPECT_EQ(copy.node, step.node);
@@ -60,6 +65,7 @@ TEST(World, AStepIsTheSameAfterPacking) {
   EXPECT_EQ(copy.thread, step.thread);
   EXPECT_EQ(copy.line, step.line);
   EXPECT_EQ(copy.op, step.op);
+  EXPECT_EQ(copy.ask, step.ask);
 }
 
 TEST(Visited, NumbersStatesInOrderAndKnowsThemAgain) {
