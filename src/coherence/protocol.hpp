@@ -51,7 +51,10 @@ class Protocol {
   bool read_ahead(const LineRef& ref);
   /// A line of this home: may a thread of it write right now, with nobody else in the way? If so, none takes the line's
   /// lock before wrote_for(). That is to be called either way.
-  [[nodiscard]] bool may_write_for(const LineRef& ref) { return classify_write(ref) == DirEvent::kWriteHome; }
+  /// (Of a line that is as filed it is not asked whether; it would have to be soiled.)
+  [[nodiscard]] bool may_write_for(const LineRef& ref) {
+    return !is_filed(ref) && classify_write(ref) == DirEvent::kWriteHome;
+  }
   void wrote_for(const LineRef& ref) { settle(ref); }
   /// Asks again for what waits and could not ask (a slot is free again).
   void pursue(const LineRef& ref);

@@ -99,7 +99,11 @@ class Walk {
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       if (i != 0) world_.decode(state);
       const bool done = world_.apply(steps_[i]);
-      if (!done && !world_.violated()) continue;
+      if (!done && !world_.violated()) {
+        // Nothing was to be done, but something may have been: an access was taken back to look at a lock.
+        world_.encode(bytes_);
+        if (std::equal(bytes_.begin(), bytes_.end(), state.begin(), state.end())) continue;
+      }
       ++result_.transitions;
       world_.check();
       if (world_.violated()) return report(number, &steps_[i], world_.violation());

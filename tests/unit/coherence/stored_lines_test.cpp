@@ -224,6 +224,16 @@ TEST_F(HeldLineFiled, AndWrittenForAnotherNodeExpectItSoiled) {
   EXPECT_FALSE(filed());
 }
 
+/// The runtime writes by itself then, and nothing would say that the file is old.
+TEST_F(HeldLineFiled, AndAskedForWhatIsToBeWrittenAtOnceExpectNo) {
+  become_filed();
+  EXPECT_FALSE(protocol.may_write_for(ref));
+  protocol.wrote_for(ref);
+  protocol.soil(ref);
+  EXPECT_TRUE(protocol.may_write_for(ref));
+  protocol.wrote_for(ref);
+}
+
 TEST_F(HeldLineFiled, UnderAWriteLockExpectNo) {
   become_filed();
   TestOp lock(OpKind::kWriteLock);
