@@ -64,6 +64,43 @@ TEST_F(CoarseSharers, ARefusedTryLeavesTheGroup) {
   EXPECT_EQ(entry.sharers, std::uint64_t{1} << 3);
 }
 
+class CoarseParked : public FileHomeTest {
+ protected:
+  CoarseParked() : FileHomeTest(kNodes) {}
+};
+
+TEST_F(CoarseParked, AReturnLeavesItParkedBecauseOthersMayStandBehindTheBit) {
+  parked_at({3, 67});
+  receive(Kind::kPutShared, 3);
+  receive(Kind::kPutShared, 67);
+  EXPECT_EQ(entry.state, DirState::kParked);
+  EXPECT_EQ(entry.sharers, std::uint64_t{1} << 3);
+}
+
+TEST_F(CoarseParked, AWriteOfTheHomeExpectsTheLineAndThenTheGroupInvalidated) {
+  parked_at({3});
+  receive(Kind::kPutShared, 3);
+  TestOp write(OpKind::kWrite);
+  submit(write);
+  EXPECT_THAT(env.did, ElementsAre("load"));
+  receive(Kind::kPutShared, 67);  // perhaps it had one, too
+  loaded(true);
+  EXPECT_THAT(env.did, ElementsAre("held", "Invalidate to 3", "Invalidate to 67"));
+  receive(Kind::kInvalidateAck, 3, {.requester = 0});
+  receive(Kind::kInvalidateAck, 67, {.requester = 0});
+  EXPECT_TRUE(write.done());
+  EXPECT_EQ(entry.state, DirState::kUnshared);
+  EXPECT_FALSE(filed());
+}
+
+TEST_F(CoarseParked, AFailedLoadExpectsItParked) {
+  parked_at({3});
+  receive(Kind::kGetShared, 5);
+  loaded(false);
+  EXPECT_THAT(env.did, ElementsAre("Failed to 5"));
+  EXPECT_EQ(entry.state, DirState::kParked);
+}
+
 class CoarseUpgrade : public LineTest {
  protected:
   CoarseUpgrade() : LineTest(3, kNodes) {}

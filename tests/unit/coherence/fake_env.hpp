@@ -198,7 +198,7 @@ class CacheTest : public LineTest {
 /// The home of a line that has a file, which alone has it in the beginning.
 class FileHomeTest : public HomeTest {
  protected:
-  FileHomeTest() {
+  explicit FileHomeTest(NodeId nodes = 4) : HomeTest(nodes) {
     ref.has_file = true;
     entry.state = DirState::kStored;
     entry.flags = kAsFiled;
