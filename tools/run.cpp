@@ -23,7 +23,7 @@ namespace {
 struct RunArguments {
   unsigned nodes = 0;
   std::string memory = "256M", cache = "64M", line = "512", consistency = "pso", read_in_place = "on",
-              write_at_home = "on", transport = "auto", address;
+              write_at_home = "on", transport = "auto", address, file_space = "0", file_memory = "64M";
   bool keep_going = false, no_prefix = false;
   double grace = 3.0, lease = double(cluster::kDefaultLease_ms) / 1000;
   std::string hosts, ssh = "ssh -o BatchMode=yes", atoll, listen, key_file;
@@ -51,6 +51,14 @@ std::string check_memory(const std::string& text) {
 
 std::string check_cache(const std::string& text) {
   return check_size(text, 64 * 64, "64M");
+}
+
+std::string check_file_space(const std::string& text) {
+  return check_size(text, 0, "64G");
+}
+
+std::string check_file_memory(const std::string& text) {
+  return check_size(text, 1u << 16, "1G");
 }
 
 std::string check_line(const std::string& text) {
@@ -121,6 +129,8 @@ cluster::LaunchSpec make_spec(const RunArguments& arguments, std::vector<std::st
   spec.options.memory_bytes = base::parse_bytes(arguments.memory).value();
   spec.options.cache_bytes = base::parse_bytes(arguments.cache).value();
   spec.options.line_bytes = std::uint32_t(base::parse_bytes(arguments.line).value());
+  spec.options.file_space_bytes = base::parse_bytes(arguments.file_space).value();
+  spec.options.file_memory_bytes = base::parse_bytes(arguments.file_memory).value();
   spec.options.consistency = parse_consistency(arguments.consistency);
   spec.options.read_in_place = arguments.read_in_place == "on";
   spec.options.write_at_home = arguments.write_at_home == "on";
@@ -185,6 +195,17 @@ void add_run(CLI::App& app, const std::vector<std::string>& program) {
       ->envname("ATOLL_CACHE")
       ->capture_default_str()
       ->check(CLI::Validator(check_cache, "", "cache"));
+  run->add_option("--file-space", arguments->file_space,
+                  "How long all files that a node opens may be together (docs/files.md); 0: it opens none")
+      ->type_name("SIZE")
+      ->envname("ATOLL_FILE_SPACE")
+      ->capture_default_str()
+      ->check(CLI::Validator(check_file_space, "", "file space"));
+  run->add_option("--file-memory", arguments->file_memory, "Memory for pages of files, in each node")
+      ->type_name("SIZE")
+      ->envname("ATOLL_FILE_MEMORY")
+      ->capture_default_str()
+      ->check(CLI::Validator(check_file_memory, "", "file memory"));
   run->add_option("--line", arguments->line, "Bytes that move and are owned together: a power of two, 64 to 4096")
       ->type_name("BYTES")
       ->envname("ATOLL_LINE")

@@ -28,7 +28,9 @@ enum class LogMode : std::uint8_t {
 struct Options {
   std::uint64_t memory_bytes = 256ull << 20;  // brought into the global memory by this node
   std::uint64_t cache_bytes = 64ull << 20;    // for copies of other nodes' lines
-  std::uint32_t line_bytes = 512;             // 64 to 4096, a power of two; the same on every node
+  std::uint64_t file_space_bytes = 0;         // address space for files that this node opens (File); 0: it opens none
+  std::uint64_t file_memory_bytes = 64ull << 20;  // and how much memory their pages may take here
+  std::uint32_t line_bytes = 512;                 // 64 to 4096, a power of two; the same on every node
   Consistency consistency = Consistency::kPso;
   std::uint32_t outstanding_writes = 512;  // asynchronous writes under way before a writer waits
   std::uint32_t spin_ns = 1000;            // how a thread waits: spin this long,

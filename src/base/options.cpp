@@ -72,6 +72,8 @@ Options Options::from_environment() {
   Options options;
   options.memory_bytes = bytes_from("ATOLL_MEMORY", options.memory_bytes);
   options.cache_bytes = bytes_from("ATOLL_CACHE", options.cache_bytes);
+  options.file_space_bytes = bytes_from("ATOLL_FILE_SPACE", options.file_space_bytes);
+  options.file_memory_bytes = bytes_from("ATOLL_FILE_MEMORY", options.file_memory_bytes);
   options.line_bytes = number_from("ATOLL_LINE", options.line_bytes);
   options.consistency = consistency_from("ATOLL_CONSISTENCY", options.consistency);
   options.outstanding_writes = number_from("ATOLL_OUTSTANDING_WRITES", options.outstanding_writes);

@@ -216,6 +216,8 @@ std::map<std::string, std::string> Launcher::node_environment(NodeId node) const
   const Options& options = spec_.options;
   std::map<std::string, std::string> result = {{"ATOLL_MEMORY", std::to_string(options.memory_bytes)},
                                                {"ATOLL_CACHE", std::to_string(options.cache_bytes)},
+                                               {"ATOLL_FILE_SPACE", std::to_string(options.file_space_bytes)},
+                                               {"ATOLL_FILE_MEMORY", std::to_string(options.file_memory_bytes)},
                                                {"ATOLL_LINE", std::to_string(options.line_bytes)},
                                                {"ATOLL_CONSISTENCY", name_of(options.consistency)},
                                                {"ATOLL_OUTSTANDING_WRITES", std::to_string(options.outstanding_writes)},

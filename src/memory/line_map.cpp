@@ -11,6 +11,7 @@
 
 #include "base/check.hpp"
 #include "base/units.hpp"
+#include "coherence/line_version.hpp"
 
 namespace atoll::memory {
 
@@ -64,6 +65,9 @@ LineMap::LineMap(NodeId self, std::uint32_t line_bytes, const std::vector<Extent
     homes_.push_back(node == self ? own.lines : reinterpret_cast<Line*>(records));
     records += record_bytes_of(node);
     memory_bytes_.push_back(extents[node].memory_bytes);
+    heap_bytes_.push_back(extents[node].memory_bytes - extents[node].file_bytes);
+    std::memset(larger_[node] + (heap_bytes_[node] >> detail::kGrainShift), detail::kLargerClosed,
+                extents[node].file_bytes >> detail::kGrainShift);
     if (table_.reads == nullptr) continue;
     const std::uint64_t words = extents[node].memory_bytes >> detail::kHotShift;
     make_usable(table_.reads + node * kHotStride, words * sizeof(HotWord));
@@ -142,7 +146,7 @@ bool LineMap::contains(GlobalAddress address, std::uint64_t bytes) const noexcep
 /// the node joins: most of a large memory may never be used.
 void LineMap::open_slab(std::uint64_t slab) {
   const std::uint64_t per_slab = kSlabBytes / line_bytes_;
-  if (before_use_) {
+  if (before_use_ && slab * kSlabBytes < heap_bytes_[self_]) {
     before_use_(memory_ + slab * kSlabBytes, kSlabBytes);
     before_use_(reinterpret_cast<const std::byte*>(directory_ + slab * per_slab), per_slab * sizeof(DirEntry));
     before_use_(reinterpret_cast<const std::byte*>(homes_[self_] + slab * per_slab), per_slab * sizeof(Line));
@@ -154,6 +158,11 @@ void LineMap::open_slab(std::uint64_t slab) {
     hot.set_bytes(address, memory_ + i * line_bytes_);
     hot.set_fenced(fenced_);
     new (&directory_[i]) DirEntry;
+    if (is_file(address)) {  // nothing of it is here; until a file is opened there, nobody asks for it
+      directory_[i].state = coherence::DirState::kStored;
+      directory_[i].flags = coherence::kAsFiled;
+      coherence::mark_away(homes_[self_][i]);
+    }
   }
   if (open_.size() <= slab) open_.resize(slab + 1);
   open_[slab] = true;
@@ -219,6 +228,7 @@ LineRef LineMap::ref(GlobalAddress address) {
   if (address.node() == self_) {
     if (!ref.hot.has_bytes()) open_slab(address.offset() / kSlabBytes);
     ref.directory = &directory_[ref.address.offset() / line_bytes_];
+    ref.has_file = is_file(address);
   } else if (fenced_ && !ref.hot.fenced()) {
     ref.hot.set_fenced(true);
   }

@@ -24,6 +24,7 @@ class LineMap {
   /// What the map must know of each node, in the order of their ids.
   struct Extent {
     std::uint64_t memory_bytes = 0;
+    std::uint64_t file_bytes = 0;  // the last part of it, closed until a file is opened there
   };
   /// What this node itself brings, in its segment.
   struct Own {
@@ -57,6 +58,16 @@ class LineMap {
   /// A hint: the records of these lines are about to be changed. REQUIRES: all lie in one node's memory.
   void prefetch(GlobalAddress first, std::uint32_t count) const noexcept;
   [[nodiscard]] bool contains(GlobalAddress address, std::uint64_t bytes) const noexcept;
+  /// Does the address lie where a node's files are? REQUIRES: in some node's memory.
+  [[nodiscard]] bool is_file(GlobalAddress address) const noexcept {
+    return address.offset() >= heap_bytes_[address.node()];
+  }
+  /// A line of this node's own memory: its offset if `ref` was ever asked for it or one near it, else that of the next
+  /// part that may have such lines.
+  [[nodiscard]] std::uint64_t next_used(GlobalAddress line) const noexcept {
+    const std::uint64_t slab = line.offset() / kSlabBytes;
+    return slab < open_.size() && open_[slab] ? line.offset() : (slab + 1) * kSlabBytes;
+  }
   /// Every line of this node's own memory that `ref` was ever asked for, and those around it.
   template <typename F>
   void for_each_own(F&& f) {
@@ -100,6 +111,7 @@ class LineMap {
   };
   std::vector<std::vector<GrainWords>> chunk_words_;  // of each node and grain
   std::vector<std::uint64_t> memory_bytes_;
+  std::vector<std::uint64_t> heap_bytes_;  // of each node: where its files begin
   detail::LineTable table_;
 };
 

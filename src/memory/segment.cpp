@@ -31,7 +31,8 @@ void lay_out(SegmentLayout& header, const Options& options, NodeId nodes) {
   header.line_bytes = options.line_bytes;
   header.nodes = nodes;
   header.ring_slots = kRingSlots;
-  header.memory_bytes = round_up(options.memory_bytes, 1ull << 20);
+  header.file_bytes = round_up(options.file_space_bytes, 1ull << 20);
+  header.memory_bytes = round_up(options.memory_bytes, 1ull << 20) + header.file_bytes;
   header.cache_bytes = round_up(options.cache_bytes, options.line_bytes);
   header.rings_offset = round_up(sizeof(SegmentHeader), kPage);
   const std::uint64_t ring = kRingHeaderBytes + std::uint64_t(kRingSlots) * sizeof(wire::Message);
@@ -49,6 +50,10 @@ void check_options(const Options& options) {
   }
   if (options.memory_bytes < (1ull << 20) || options.memory_bytes > GlobalAddress::kOffsetMask + 1) {
     throw Error(fmt::format("memory of {}: give at least 1M, at most 1T", base::format_bytes(options.memory_bytes)));
+  }
+  if (options.file_space_bytes > GlobalAddress::kOffsetMask + 1 - options.memory_bytes) {
+    throw Error(fmt::format("file space of {}: at most 1T together with the memory",
+                            base::format_bytes(options.file_space_bytes)));
   }
   if (options.cache_bytes < 64ull * options.line_bytes || options.cache_bytes / options.line_bytes > UINT32_MAX / 2) {
     throw Error(fmt::format("a cache of {}: give at least 64 lines", base::format_bytes(options.cache_bytes)));
@@ -74,7 +79,9 @@ void check_layout(const SegmentLayout& found, std::uint64_t file_bytes, SegmentL
   if (found.nodes == 0 || found.nodes >= kNoNode) throw Error("a peer's segment is for no possible cluster");
   Options options;
   options.line_bytes = found.line_bytes;
-  options.memory_bytes = found.memory_bytes;
+  if (found.file_bytes > found.memory_bytes) throw Error("a peer's segment has more files than memory");
+  options.memory_bytes = found.memory_bytes - found.file_bytes;
+  options.file_space_bytes = found.file_bytes;
   options.cache_bytes = found.cache_bytes;
   check_options(options);
   lay_out(checked, options, NodeId(found.nodes));
@@ -140,7 +147,8 @@ Segment Segment::create(const Options& options, NodeId nodes) {
   SegmentLayout wanted;
   lay_out(wanted, options, nodes);
   Segment segment;
-  segment.huge_ = segment.make(wanted.total_bytes, true);
+  // Pages of files come and go one by one, which huge pages of the system's pool cannot.
+  segment.huge_ = wanted.file_bytes == 0 && segment.make(wanted.total_bytes, true);
   if (!segment.huge_ && !segment.make(wanted.total_bytes, false)) {
     throw Error(fmt::format("cannot make a segment of {}: {}. Give less --memory, or raise the limit on address space "
                             "(ulimit -v)",
@@ -198,6 +206,12 @@ void Segment::join_pages(const std::byte* begin, std::uint64_t bytes) noexcept {
     if (::madvise(page, kHuge, MADV_COLLAPSE) != 0) can_join.store(false, std::memory_order_relaxed);
   }
 #endif
+}
+
+void Segment::discard(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+  // Best effort: what is not given back is memory that is missed, and nothing else.
+  (void)::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off_t(layout_.memory_offset + offset),
+                    off_t(bytes));
 }
 
 void Segment::populate_cache() const noexcept {

@@ -1,6 +1,10 @@
 // A node's segment: the memory that it shares with its peers, as one memfd that they map.
 //
-//   | header, counters, doorbell | receive rings, one per peer | directory | lines | cache slots | home memory |
+//   | header, counters, doorbell | receive rings, one per peer | directory | lines | cache slots | home memory | files
+//   |
+//
+// Files are a part of the home memory, its last: lines whose bytes need not be there, because a file has them. That
+// part may be much larger than the machine's memory; what of it is there is decided by who reads and writes the files.
 //
 // The header says where each part begins. A peer maps the whole, and trusts none of the numbers before `Segment::open`
 // has checked them against the size of the file; from then on it uses its own copy of them.
@@ -26,7 +30,7 @@ inline constexpr std::uint64_t kSegmentMagic = 0x41746f6c6c534731;  // "AtollSG1
 /// How a segment is divided.
 struct SegmentLayout {
   std::uint64_t magic = kSegmentMagic;
-  std::uint32_t version = 2;
+  std::uint32_t version = 3;
   std::uint32_t line_bytes = 0;
   std::uint32_t nodes = 0;
   std::uint32_t ring_slots = 0;
@@ -37,7 +41,8 @@ struct SegmentLayout {
   std::uint64_t cache_offset = 0;
   std::uint64_t cache_bytes = 0;
   std::uint64_t memory_offset = 0;
-  std::uint64_t memory_bytes = 0;
+  std::uint64_t memory_bytes = 0;  // with the files
+  std::uint64_t file_bytes = 0;    // their part of it
   friend bool operator==(const SegmentLayout&, const SegmentLayout&) = default;
 };
 
@@ -77,6 +82,11 @@ class Segment {
   [[nodiscard]] std::byte* memory() const noexcept { return base_ + layout_.memory_offset; }
   [[nodiscard]] std::uint64_t cache_bytes() const noexcept { return layout_.cache_bytes; }
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept { return layout_.memory_bytes; }
+  /// Where files begin in the memory, and how much of it is for them.
+  [[nodiscard]] std::uint64_t heap_bytes() const noexcept { return layout_.memory_bytes - layout_.file_bytes; }
+  [[nodiscard]] std::uint64_t file_bytes() const noexcept { return layout_.file_bytes; }
+  /// Gives back the memory behind a part of the files: it reads as zeros. REQUIRES: whole pages of 4096 bytes.
+  void discard(std::uint64_t offset, std::uint64_t bytes) const noexcept;
   /// Is all of it made of huge pages, from a pool that the system has set aside?
   [[nodiscard]] bool huge() const noexcept { return huge_; }
   /// Are at least the cache slots?

@@ -39,6 +39,10 @@ struct Way {
 
 /// Peers may write to the cache slots and to the home memory, which lie one after the other, and to nothing else.
 Way::Way(const fabric::OfiChoice& choice, const memory::Segment& segment, const std::string& bell) : endpoint(choice) {
+  const std::string provider = endpoint.info().fabric_attr->prov_name;
+  if (segment.file_bytes() != 0 && provider.find("verbs") != std::string::npos) {
+    throw Error("--file-space over verbs would pin all of it in memory: give --transport tcp, or no --file-space");
+  }
   std::byte* const begin = segment.cache();
   const std::size_t bytes = std::size_t(segment.memory() + segment.memory_bytes() - begin);
   registered = endpoint.register_memory({begin, bytes}, FI_REMOTE_WRITE | FI_WRITE, random_number<std::uint64_t>());
@@ -49,6 +53,7 @@ Way::Way(const fabric::OfiChoice& choice, const memory::Segment& segment, const 
   address.key = ::fi_mr_key(registered.region.get());
   address.cookie = random_number<std::uint32_t>();
   address.memory_bytes = segment.memory_bytes();
+  address.file_bytes = segment.file_bytes();
   address.cache_bytes = segment.cache_bytes();
   address.line_bytes = segment.layout().line_bytes;
   address.bell = bell;
@@ -112,7 +117,8 @@ class NodeTransport final : public Transport {
   void choose_way(const std::vector<std::vector<OfiAddress>>& offered);
   [[nodiscard]] std::vector<Brought> look_around(const std::vector<cluster::Peer>& peers);
   [[nodiscard]] Found find(const cluster::Peer& peer, const std::vector<OfiAddress>& offered) const;
-  [[nodiscard]] Brought checked(NodeId node, std::uint64_t memory, std::uint64_t cache, std::uint32_t line) const;
+  [[nodiscard]] Brought checked(NodeId node, std::uint64_t memory, std::uint64_t files, std::uint64_t cache,
+                                std::uint32_t line) const;
   void settle(NodeId node, Found found);
   [[nodiscard]] std::unique_ptr<fabric::ShmFabric> make_shm(metrics::Counters& counters);
   [[nodiscard]] std::unique_ptr<fabric::OfiFabric> make_ofi(metrics::Counters& counters, fabric::Upcalls upcalls);
@@ -183,7 +189,8 @@ std::vector<Brought> NodeTransport::look_around(const std::vector<cluster::Peer>
   }
   Peer& own = peers_[self_];
   own.near = own.known = true;
-  own.brought = {own_->memory_bytes(), std::uint32_t(own_->cache_bytes() / own_->layout().line_bytes)};
+  own.brought = {own_->memory_bytes(), std::uint32_t(own_->cache_bytes() / own_->layout().line_bytes),
+                 own_->file_bytes()};
   own.header = &own_->header();
   choose_way(offered);
   for (const cluster::Peer& peer : peers) {
@@ -191,7 +198,7 @@ std::vector<Brought> NodeTransport::look_around(const std::vector<cluster::Peer>
     if (peer.alive) {
       settle(peer.id, find(peer, offered[peer.id]));
     } else if (peer.memory_bytes != 0) {
-      peers_[peer.id].brought = checked(peer.id, peer.memory_bytes, peer.cache_bytes, peer.line_bytes);
+      peers_[peer.id].brought = checked(peer.id, peer.memory_bytes, 0, peer.cache_bytes, peer.line_bytes);
     }
   }
   std::vector<Brought> brought;
@@ -227,7 +234,7 @@ NodeTransport::Found NodeTransport::find(const cluster::Peer& peer, const std::v
       throw Error(fmt::format("node {} joined a cluster of {} nodes, this one of {}", peer.id, layout.nodes,
                               own_->layout().nodes));
     }
-    found.brought = checked(peer.id, layout.memory_bytes, layout.cache_bytes, layout.line_bytes);
+    found.brought = checked(peer.id, layout.memory_bytes, layout.file_bytes, layout.cache_bytes, layout.line_bytes);
     found.segment->populate_cache();
     if (!offered.empty()) found.bell = fabric::reach_bell(offered.front().bell);
     return found;
@@ -241,19 +248,21 @@ NodeTransport::Found NodeTransport::find(const cluster::Peer& peer, const std::v
                                 [&](const OfiAddress& address) { return address.provider == provider; });
   if (way == offered.end()) throw Error(fmt::format("node {} does not offer {}, as all do", peer.id, provider));
   found.far = *way;
-  found.brought = checked(peer.id, way->memory_bytes, way->cache_bytes, way->line_bytes);
+  found.brought = checked(peer.id, way->memory_bytes, way->file_bytes, way->cache_bytes, way->line_bytes);
   return found;
 }
 
-Brought NodeTransport::checked(NodeId node, std::uint64_t memory, std::uint64_t cache, std::uint32_t line) const {
+Brought NodeTransport::checked(NodeId node, std::uint64_t memory, std::uint64_t files, std::uint64_t cache,
+                               std::uint32_t line) const {
   const std::uint32_t line_bytes = own_->layout().line_bytes;
-  if (memory == 0 || memory > GlobalAddress::kOffsetMask + 1 || cache / line_bytes > UINT32_MAX / 2) {
+  if (memory == 0 || files >= memory || files % detail::kGrainBytes != 0 || memory > GlobalAddress::kOffsetMask + 1 ||
+      cache / line_bytes > UINT32_MAX / 2) {
     throw Error(fmt::format("node {} came with sizes that no node can have", node));
   }
   if (line != line_bytes) {
     throw Error(fmt::format("node {} joined with lines of {} bytes, this one with {}", node, line, line_bytes));
   }
-  return {memory, std::uint32_t(cache / line_bytes)};
+  return {memory, std::uint32_t(cache / line_bytes), files};
 }
 
 /// The peer is there from now on.
@@ -336,7 +345,7 @@ std::unique_ptr<fabric::OfiFabric> NodeTransport::make_ofi(metrics::Counters& co
   setup.line_bytes = own_->layout().line_bytes;
   setup.largest_line_bytes = detail::kGrainBytes;
   setup.cache = own_->cache();
-  setup.memory = {own_->memory(), own_->memory_bytes()};
+  setup.memory = {own_->memory(), own_->heap_bytes()};  // what is sent from there as it stands; pages of files go away
   setup.memory_descriptor = way.registered.descriptor();
   setup.cookie = way.address.cookie;
   for (const Peer& peer : peers_) setup.peers.push_back(peer.far);

@@ -22,8 +22,9 @@ namespace atoll::runtime {
 struct Brought {
   std::uint64_t memory_bytes = 0;
   std::uint32_t cache_slots = 0;
-  bool alive = true;        // as in cluster::Peer, of which connect tells
-  std::uint32_t epoch = 1;  // the same
+  std::uint64_t file_bytes = 0;  // the last part of the memory
+  bool alive = true;             // as in cluster::Peer, of which connect tells
+  std::uint32_t epoch = 1;       // the same
 };
 
 /// A node's memory where this process can read it, with the records that say when it may. A node that dies and comes

@@ -269,7 +269,8 @@ std::string Network::chart(GlobalAddress about) const {
 namespace {
 
 runtime::Brought brought_with(const memory::Segment& segment) {
-  return {segment.memory_bytes(), std::uint32_t(segment.cache_bytes() / segment.layout().line_bytes)};
+  return {segment.memory_bytes(), std::uint32_t(segment.cache_bytes() / segment.layout().line_bytes),
+          segment.file_bytes()};
 }
 
 }  // namespace
@@ -288,7 +289,7 @@ std::vector<runtime::Brought> SimTransport::connect(const memory::Segment& segme
   network_.transports_.push_back(this);
   std::vector<runtime::Brought> brought;
   for (const Network::Port* const port : known_) {
-    brought.push_back(port->gone ? runtime::Brought{0, 0, false, port->epoch} : brought_with(segment));
+    brought.push_back(port->gone ? runtime::Brought{0, 0, 0, false, port->epoch} : brought_with(segment));
     brought.back().epoch = port->epoch;
   }
   if (network_.welcome_) network_.welcome_(self_);

@@ -13,7 +13,7 @@ namespace atoll::fabric {
 namespace {
 
 constexpr std::string_view kStart = "ofi1";
-constexpr std::size_t kFields = 11;
+constexpr std::size_t kFields = 12;
 constexpr char kBetween = ',';
 
 /// The parts between single spaces. Fewer or more than there should be: the first is empty.
@@ -61,10 +61,10 @@ std::string to_text(std::span<const OfiAddress> addresses) {
   for (const OfiAddress& address : addresses) {
     std::string name;
     for (const std::byte byte : address.name) fmt::format_to(std::back_inserter(name), "{:02x}", unsigned(byte));
-    fmt::format_to(std::back_inserter(text), "{}{} {} {} {:x} {:x} {:x} {:x} {:x} {:x} {:x} {}",
+    fmt::format_to(std::back_inserter(text), "{}{} {} {} {:x} {:x} {:x} {:x} {:x} {:x} {:x} {:x} {}",
                    text.empty() ? "" : std::string(1, kBetween), kStart, address.provider, name, address.cache_at,
-                   address.memory_at, address.key, address.cookie, address.memory_bytes, address.cache_bytes,
-                   address.line_bytes, address.bell);
+                   address.memory_at, address.key, address.cookie, address.memory_bytes, address.file_bytes,
+                   address.cache_bytes, address.line_bytes, address.bell);
   }
   return text;
 }
@@ -80,11 +80,11 @@ Result<std::vector<OfiAddress>> parse_ofi_addresses(std::string_view text) {
                       parse_name(parts[2], address.name) && parse_hex(parts[3], address.cache_at) &&
                       parse_hex(parts[4], address.memory_at) && parse_hex(parts[5], address.key) &&
                       parse_hex(parts[6], address.cookie) && parse_hex(parts[7], address.memory_bytes) &&
-                      parse_hex(parts[8], address.cache_bytes) && parse_hex(parts[9], address.line_bytes) &&
-                      is_name(parts[10], fabric::kMaxBellNameBytes);
+                      parse_hex(parts[8], address.file_bytes) && parse_hex(parts[9], address.cache_bytes) &&
+                      parse_hex(parts[10], address.line_bytes) && is_name(parts[11], fabric::kMaxBellNameBytes);
     if (!good) return {Errc::kInvalidArgument, "this is not the address of a libfabric endpoint"};
     address.provider = parts[1];
-    address.bell = parts[10];
+    address.bell = parts[11];
     addresses.push_back(std::move(address));
   }
   return addresses;
