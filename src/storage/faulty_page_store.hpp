@@ -74,6 +74,7 @@ class FaultyPageStore final : public PageStore {
   [[nodiscard]] std::uint32_t under_way() const override;
   /// -1: who uses it asks next_due().
   [[nodiscard]] int wake_fd() const override { return -1; }
+  void calm() override {}
 
  private:
   const std::shared_ptr<FaultyDisk> disk_;

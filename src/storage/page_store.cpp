@@ -75,6 +75,7 @@ class Pages final : public PageStore {
   std::size_t reap(std::span<PageDone> into) override;
   [[nodiscard]] std::uint32_t under_way() const override { return under_way_; }
   [[nodiscard]] int wake_fd() const override { return io_->wake_fd(); }
+  void calm() override { io_->calm(); }
 
  private:
   [[nodiscard]] PageFile& at(FileNumber file) const {
@@ -106,7 +107,6 @@ class Pages final : public PageStore {
 };
 
 std::size_t Pages::reap(std::span<PageDone> into) {
-  io_->calm();
   runner_.reap();
   runner_.flush();
   std::erase_if(closed_, [](const auto& file) { return !file->has_loose_ends(); });

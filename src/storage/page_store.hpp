@@ -96,8 +96,10 @@ class PageStore {
   virtual std::size_t reap(std::span<PageDone> into) = 0;
   /// Tags that were asked for and not reaped.
   [[nodiscard]] virtual std::uint32_t under_way() const = 0;
-  /// Readable when something may be reaped: an eventfd, which reap() makes unreadable. -1: the store has none.
+  /// Readable when something may be reaped, until calm(): an eventfd. -1: the store has none.
   [[nodiscard]] virtual int wake_fd() const = 0;
+  /// Before reap(), by who waits for `wake_fd`; any thread may call it. Who looks without waiting saves the call.
+  virtual void calm() = 0;
 };
 
 /// io_uring, or threads with pread and pwrite where the system forbids io_uring, as containers often do. At most
