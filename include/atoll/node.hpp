@@ -13,6 +13,7 @@
 
 #include "atoll/address.hpp"
 #include "atoll/detail/hit.hpp"
+#include "atoll/file.hpp"
 #include "atoll/operators.hpp"
 #include "atoll/options.hpp"
 #include "atoll/stats.hpp"
@@ -23,6 +24,8 @@ namespace atoll {
 namespace runtime {
 class Runtime;
 }
+
+class BufferPool;
 
 namespace detail {
 class ArrayLayout;
@@ -277,6 +280,8 @@ class Node {
   Status unlock(GlobalAddress address, std::uint64_t bytes) noexcept;
   /// Locks a range of one line and says where its bytes are, which is good until `unlock`. What Pin is made of.
   Result<std::byte*> pin(GlobalAddress address, std::uint64_t bytes, LockMode mode) noexcept;
+  /// Where the bytes are, of an address that this thread has locked; good until `unlock`.
+  [[nodiscard]] std::byte* locked_bytes(GlobalAddress address) const noexcept;
 
   /// The lock of the one element that stands at this address, by the address alone: it has nothing to do with lines,
   /// nor with the locks above. It brings no data, keeps nobody from the element's line, and excludes those alone who
@@ -289,6 +294,14 @@ class Node {
   Status try_write_lock_element(GlobalAddress element) noexcept;
   /// REQUIRES: this thread locked the element. The home hears of it soon after: a try elsewhere may still be refused.
   Status unlock_element(GlobalAddress element) noexcept;
+
+  // ---- files: memory that reaches the disk (docs/files.md) ----
+
+  /// Opens a file of some node at this one: its bytes are global memory until it is closed. Errors: kNotFound,
+  /// kAlreadyExists, kStorage (no permission, no file), kOutOfMemory (the node has no room in its --file-space), ...
+  Result<File> open_file(std::string_view path, const FileOptions& options = {}) noexcept;
+  /// Removes a file that no node has open. kNoNode: of this node.
+  Status unlink_file(std::string_view path, NodeId node = kNoNode) noexcept;
 
   // ---- the cluster ----
 
@@ -327,6 +340,7 @@ class Node {
                                               AnyFunction function);
 
   friend class detail::ArrayLayout;
+  friend class BufferPool;
   /// Words of an array's chunks for a region; see detail::ChunkWord. None: no more. False: they would not be kept.
   bool attach_words(GlobalAddress first, std::uint64_t bytes, std::span<detail::HotWord> words, std::uint64_t zero);
 

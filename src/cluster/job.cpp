@@ -73,6 +73,10 @@ std::vector<nlohmann::json> run_job(const std::vector<std::string>& arguments, N
   return found;
 }
 
+std::string job_variable(const nlohmann::json& job) {
+  return fmt::format("{}={}", kJobVariable, job.dump());
+}
+
 nlohmann::json current_job() {
   const char* text = std::getenv(kJobVariable);
   if (text == nullptr) throw Error("this subcommand is started by `atoll` itself, not by hand");

@@ -31,6 +31,10 @@ class LaunchFailed : public Error {
 std::vector<nlohmann::json> run_job(const std::vector<std::string>& arguments, NodeId nodes, const Options& options,
                                     nlohmann::json job);
 
+/// What a process of this program that is not a node of a cluster must have in its environment to find `job`:
+/// NAME=VALUE.
+std::string job_variable(const nlohmann::json& job);
+
 /// In a node: what it was given. Throws Error when this process was not started by run_job.
 nlohmann::json current_job();
 /// In a node: hands `result` to run_job.

@@ -32,6 +32,7 @@ constexpr const char* kReadLocked =
 
 /// What a code that the engine completes an operation with means for the caller.
 const char* explain(Errc code) noexcept {
+  if (code == Errc::kStorage) return "the page could not be read: the log of the file's node says why";
   return code == Errc::kCacheFull ? "every cache slot is held by a lock: unlock some, or join with a larger cache" : "";
 }
 
@@ -96,6 +97,9 @@ Status Runtime::check_home(GlobalAddress address) const noexcept {
     return {Errc::kNodeDied, "the home of the address is gone", address.node()};
   }
   if ((lines_->larger_at(address) & detail::kLargerClosed) == 0) return {};
+  if (lines_->is_file(address)) {
+    return {Errc::kBadAddress, "no file is open here: each node opens the file itself", address.node()};
+  }
   return {Errc::kBadAddress, "the array that had this memory is being freed, or not made yet", address.node()};
 }
 
@@ -318,6 +322,7 @@ Status Runtime::read_missed(ThreadState& thread, GlobalAddress address, std::byt
       at += piece.bytes;
     }
     if (home != self_ && options_.read_ahead_lines > 0) read_ahead(thread, address, at);
+    if (home == self_ && lines_->is_file(address)) read_file_ahead(thread, address, at);
     flush();
   }
   *taken = std::uint64_t(at - address);

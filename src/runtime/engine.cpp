@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "coherence/lock_word.hpp"
 #include "runtime/bytes.hpp"
+#include "runtime/file_calls.hpp"
 #include "runtime/runtime.hpp"
 
 namespace atoll::runtime {
@@ -342,6 +343,7 @@ void Runtime::broken(const LineRef& ref, const char* what) {
 /// The end of each visit to the engine: messages go out, and those who may sleep until something is done are told once,
 /// not for each thing.
 void Runtime::flush() {
+  if (are_pages_under_way()) files_->work(false);
   fabric_->flush();
   gathered_ = 0;
   if (ATOLL_FAULT(last_one_told) && finished_.size() > 1) finished_.erase(finished_.begin(), finished_.end() - 1);
@@ -431,6 +433,8 @@ void Runtime::dispatch(const wire::Message& message, NodeId from) {
     if (message.kind == Kind::kProbe) return handle_probe(from);
     if (message.kind == Kind::kProbeAnswer) return;  // that something was heard is all
     if (message.kind == Kind::kReportEnd || message.kind == Kind::kOpen) return handle_report(message, from);
+    if (message.kind == Kind::kFileReply) return file_calls_->handle_reply(message, from);
+    if (message.kind == Kind::kFileCall) return file_calls_->handle_call(message);
     return handle_barrier(message, from);  // BarrierArrive, BarrierRelease, Leaving
   }
   if (message.kind == Kind::kGetOperated && operators_.find(message.argument) == nullptr) {
@@ -443,6 +447,10 @@ void Runtime::dispatch(const wire::Message& message, NodeId from) {
   received_ = &message;
   for (std::uint8_t i = 0; i < message.count; ++i) {
     const LineRef ref = lines_->ref(wire::line_of(message, i, options_.line_bytes));
+    if (message.kind == Kind::kOffer) {
+      take_offer(ref);
+      continue;
+    }
     note_demand(ref, message);
     const std::uint32_t slot =
         wire::has_slots(message.kind) ? message.slots[ATOLL_FAULT(run_in_first_slot) ? 0 : i] : 0;

@@ -155,6 +155,14 @@ std::uint32_t Runtime::evict_some(std::uint32_t wanted, unsigned order, bool pre
   return started;
 }
 
+/// A home has no room for a line and asks whether there is some here: a copy that costs nothing, for nobody here waits
+/// for it, and it goes as any other that is not used. Not when that would be at once.
+void Runtime::take_offer(const LineRef& ref) {
+  const std::uint64_t free = slots_->free_count() >> ref.larger;
+  const std::uint64_t reserve = std::uint64_t(slots_->size()) * options_.evict_below_percent / 100 >> ref.larger;
+  if (free > reserve + 1) (void)fetch_ahead(ref.address);
+}
+
 /// What others kept asking for when this node had it is nearer to all of them at home: there it is read in place, and
 /// had by one message there and one back. Every now and then a line stays, to see whether anybody comes for it still.
 Status Runtime::give_back(GlobalAddress address, std::uint64_t bytes) {

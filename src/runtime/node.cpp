@@ -161,6 +161,9 @@ Status Node::unlock(GlobalAddress address, std::uint64_t bytes) noexcept {
   return runtime_->unlock(address, bytes);
 }
 
+std::byte* Node::locked_bytes(GlobalAddress address) const noexcept {
+  return detail::find_line(runtime_->table(), address.bits())->byte_at(address);
+}
 Result<std::byte*> Node::pin(GlobalAddress address, std::uint64_t bytes, LockMode mode) noexcept {
   return runtime_->pin(address, bytes, mode);
 }

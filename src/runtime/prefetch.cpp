@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "runtime/file_calls.hpp"
 #include "runtime/runtime.hpp"
 
 namespace atoll::runtime {
@@ -17,12 +18,46 @@ Status Runtime::prefetch(GlobalAddress address, std::uint64_t bytes, LockMode mo
   const std::uint64_t line = line_bytes_at(address);  // a range of lines of several sizes is fetched in part
   const std::uint64_t first = address.bits() & ~(line - 1);
   const std::uint64_t end = address.bits() + bytes;
-  if (mode == LockMode::kWrite) {
+  if (address.node() == self_ && lines_->is_file(address)) {
+    prefetch_file(first, end, line);
+  } else if (mode == LockMode::kWrite) {
     if (!are_writable(first, end, line)) prefetch_to_write(first, end, line);
   } else if (address.node() != self_ && !are_here(first, end, line)) {
     prefetch_to_read(first, end, line);
   }
   return {};
+}
+
+/// Pages of this node's own files begin to be read. No more than a part of what there is room for: they would throw
+/// each other out.
+void Runtime::prefetch_file(std::uint64_t at, std::uint64_t end, std::uint64_t line) {
+  std::uint64_t left = options_.file_memory_bytes / 4;
+  const Entry entry(*this);
+  for (; at < end && left >= line; at += line) {
+    if (protocol_.fetch_home(lines_->ref(GlobalAddress(at)))) left -= line;
+  }
+  flush();
+}
+
+/// As read_ahead, for pages of this node's own files: they are read from the disk before somebody waits for them. (2Q
+/// sees to it that a scan does not throw out what is used again.)
+void Runtime::read_file_ahead(ThreadState& thread, GlobalAddress at, GlobalAddress end) {
+  const std::uint32_t shift = detail::line_shift_at(lines_->table(), at.bits());
+  thread.strides.note(at.bits() >> shift, (end.bits() - 1) >> shift);
+  const auto most =
+      std::uint32_t(std::min<std::uint64_t>(options_.read_ahead_lines, options_.file_memory_bytes / 16 >> shift));
+  const Strides::Wish wish = thread.strides.wish(most);
+  if (wish.count == 0) return;
+  const Files::Open* const file = files_->find(at.offset());
+  if (file == nullptr) return;
+  const std::uint64_t begin = GlobalAddress::make(self_, file->first).bits();
+  for (std::uint32_t i = 0; i < wish.count; ++i) {
+    const std::uint64_t line = (wish.first + std::uint64_t(wish.stride) * i) << shift;
+    if (line - begin < file->bytes && protocol_.fetch_home(lines_->ref(GlobalAddress(line)))) {
+      counters_->read_ahead_lines.add();
+    }
+  }
+  thread.strides.asked(wish.count, most);
 }
 
 /// Without the engine's lock, so that a hint costs little where there is nothing to do.

@@ -118,6 +118,7 @@ Status Runtime::close_region(GlobalAddress first, std::uint64_t bytes) {
       const Entry entry(*this);
       if (empty_region(first, bytes) == 0) return {};
     }
+    if (is_over()) return why_over();
     if (is_dead(first.node())) return {Errc::kNodeDied, "the home of the region is gone", first.node()};
     if (host_.now() >= deadline) {
       return {Errc::kDeadline, "lines of the region are still in use: unlock and unpin them", first.node()};

@@ -1,5 +1,6 @@
 // Joining, leaving, waiting, and what happens when a peer dies.
 #include "runtime/runtime.hpp"
+#include "runtime/file_calls.hpp"
 
 #include <fmt/format.h>
 
@@ -17,7 +18,8 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
     : Runtime(options, std::move(membership), make_transport(options), base::Host::real()) {}
 
 Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> membership,
-                 std::unique_ptr<Transport> transport, base::Host& host, std::unique_ptr<storage::Disk> disk)
+                 std::unique_ptr<Transport> transport, base::Host& host, std::unique_ptr<storage::Disk> disk,
+                 std::unique_ptr<storage::PageStore> pages)
     : options_(options),
       host_(host),
       membership_(std::move(membership)),
@@ -30,6 +32,8 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
       epochs_(membership_->count()),
       answers_due_(membership_->count()),
       returning_to_(membership_->count()),
+      given_pages_(std::move(pages)),
+      file_calls_(std::make_unique<FileCalls>(*this)),
       dead_(membership_->count()) {
   self_ = membership_->id();
   nodes_ = membership_->count();
@@ -41,15 +45,18 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
       disk = storage::open_disk(options_.log_dir, options_.recover ? kLockPatience : kLockPatience.zero(), host_);
     }
   }
+  if (options_.log != LogMode::kOff && options_.file_space_bytes != 0) {
+    throw Error("--file-space and --log do not go together yet: pages of files are in no log");
+  }
   segment_ = memory::Segment::create(options_, nodes_);
   segment_.join_cache_pages();
   segment_.populate_cache();
   counters_ = &segment_.header().counters;
-  allocator_ = std::make_unique<memory::Allocator>(segment_.memory_bytes(), options_.line_bytes);
+  allocator_ = std::make_unique<memory::Allocator>(segment_.heap_bytes(), options_.line_bytes);
   slots_ = std::make_unique<memory::CacheSlots>(std::uint32_t(segment_.cache_bytes() / options_.line_bytes));
   writes_ =
       std::make_unique<WritePool>(std::max(1u, options_.outstanding_writes), std::max(options_.line_bytes, kWriteRoom));
-  counters_->memory_bytes.set(segment_.memory_bytes());
+  counters_->memory_bytes.set(segment_.heap_bytes());
   counters_->cache_lines.set(slots_->size());
   try {
     Legacy legacy;
@@ -63,13 +70,14 @@ Runtime::Runtime(const Options& options, std::unique_ptr<cluster::Membership> me
     throw;
   }
   spdlog::info("node {} of {}: transport {}, memory {}, cache {}, lines of {} B, {}, {}", self_, nodes_,
-               transport_->describe(), base::format_bytes(segment_.memory_bytes()),
+               transport_->describe(), base::format_bytes(segment_.heap_bytes()),
                base::format_bytes(segment_.cache_bytes()), options_.line_bytes,
                segment_.huge()         ? "huge pages"
                : segment_.huge_cache() ? "huge pages for the cache"
                                        : "small pages (the system gives no huge ones)",
                threads_.has_barrier() ? "membarrier" : "fenced accesses (no membarrier)");
   if (nodes_ > 1) service_ = host_.start([this] { serve_forever(); });
+  file_calls_->start();
   if (journal_ == nullptr) return;
   checkpointer_ = host_.start([this] { checkpoint_forever(); });
   try {
@@ -99,7 +107,7 @@ void Runtime::connect(const Legacy& legacy) {
   for (const Brought& node : brought) {
     memory_bytes_.push_back(node.memory_bytes);
     cache_slots_.push_back(node.cache_slots);
-    extents.push_back({node.memory_bytes});
+    extents.push_back({node.memory_bytes, node.file_bytes});
   }
   lines_ = std::make_unique<memory::LineMap>(
       self_, options_.line_bytes, extents,
@@ -116,6 +124,9 @@ void Runtime::connect(const Legacy& legacy) {
              memory_bytes_.data(),
              lines_->table().larger};
   if (options_.read_in_place) views_ = transport_->views();
+  if (segment_.file_bytes() != 0) {
+    begin_files(given_pages_ != nullptr ? std::move(given_pages_) : storage::make_page_store());
+  }
   if (journal_ != nullptr) begin_journal(legacy);
   // Not under the engine lock: peers are waited for, and the death of one is told by another thread.
   fabric::Upcalls upcalls{[this](NodeId from, std::uint32_t slot)
@@ -139,6 +150,7 @@ Runtime::~Runtime() {
   (void)wait(thread, kNoNode, host_.now() + std::chrono::seconds(10), [&] { return writes_->all_free(); });
   tell_leaving();
   membership_->leave();
+  file_calls_->close_all();
   stop_threads();
   if (journal_ != nullptr) {
     if (const Status status = journal_->close(); !status.ok())
@@ -155,6 +167,7 @@ void Runtime::stop_threads() {
   fabric_->wake_self();
   if (checkpointer_ != nullptr) wake_checkpointer();
   checkpointer_.reset();
+  file_calls_->stop();
   service_.reset();
   membership_.reset();  // no callbacks from here on
   if (journal_ != nullptr) journal_->end();
@@ -205,6 +218,10 @@ void Runtime::on_death(NodeId node, const std::string& why) {
     if (fabric_ != nullptr) {                            // else it died while we join: nothing was sent to it yet
       fabric_->forget(node);
       std::erase(to_report_, node);
+      if (files_ != nullptr) {
+        files_->forget_peer(node);
+        flush();
+      }
       to_clean_.push_back(node);
       clean_up();
     }
@@ -260,8 +277,14 @@ Inspection Runtime::inspect() {
                                 ref.hot.byte_at(ref.address),
                                 ref.bytes};
   };
-  for (std::uint64_t at = 0; at < segment_.memory_bytes(); at += all.homes.back().size) {
-    all.homes.push_back(look(lines_->ref(GlobalAddress::make(self_, at))));
+  for (std::uint64_t at = 0; at < segment_.memory_bytes();) {
+    const GlobalAddress line = GlobalAddress::make(self_, at);
+    if (lines_->is_file(line) && lines_->next_used(line) != at) {
+      at = lines_->next_used(line);
+      continue;
+    }
+    all.homes.push_back(look(lines_->ref(line)));
+    at += all.homes.back().size;
   }
   for (std::uint32_t slot = 0; slot < slots_->size(); ++slot) {
     const GlobalAddress address = slots_->occupant(slot);

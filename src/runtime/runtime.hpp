@@ -32,7 +32,14 @@
 #include "runtime/threads.hpp"
 #include "runtime/transport.hpp"
 
+namespace atoll::storage {
+class PageStore;
+}
+
 namespace atoll::runtime {
+
+class FileCalls;
+class Files;
 
 /// One node. What Node's methods do beyond a hit.
 ///
@@ -49,9 +56,11 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   /// Throws Error.
   Runtime(const Options& options, std::unique_ptr<cluster::Membership> membership);
   /// The same with another way to the peers and another machine than those of this process, and another disk than that
-  /// of `options.log_dir` (none: there is no log, or it is in that directory).
+  /// of `options.log_dir` (none: there is no log, or it is in that directory), and another store of pages of files than
+  /// the system's.
   Runtime(const Options& options, std::unique_ptr<cluster::Membership> membership, std::unique_ptr<Transport> transport,
-          base::Host& host, std::unique_ptr<storage::Disk> disk = nullptr);
+          base::Host& host, std::unique_ptr<storage::Disk> disk = nullptr,
+          std::unique_ptr<storage::PageStore> pages = nullptr);
   ~Runtime() override;
 
   [[nodiscard]] NodeId id() const noexcept { return self_; }
@@ -76,6 +85,8 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   Status open_region(GlobalAddress first, std::uint64_t bytes, std::uint32_t line_bytes);
   [[nodiscard]] bool attach_words(GlobalAddress first, std::uint64_t bytes, std::span<detail::HotWord> words,
                                   std::uint64_t zero);
+  /// What is done with files as a whole.
+  [[nodiscard]] FileCalls& file_calls() noexcept { return *file_calls_; }
   // access.cpp
   Status read(GlobalAddress address, std::byte* into, std::uint64_t bytes);
   Status prefetch(GlobalAddress address, std::uint64_t bytes, LockMode mode);
@@ -206,6 +217,9 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   void clear_operands(const LineRef& ref) override ATOLL_REQUIRES(mutex_);
   void merge(const LineRef& ref, const coherence::Message& message) override ATOLL_REQUIRES(mutex_);
   void complete(const LineRef& ref, coherence::Op& op, Errc result) override ATOLL_REQUIRES(mutex_);
+  void load(const LineRef& ref) override ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] NodeId sharer_to_ask(const LineRef& ref) override ATOLL_REQUIRES(mutex_);
+  void note_held(const LineRef& ref, bool held) override ATOLL_REQUIRES(mutex_);
   void fault(const LineRef& ref, const coherence::Message& message, const char* why) override ATOLL_REQUIRES(mutex_);
   void broken(const LineRef& ref, const char* what) override ATOLL_REQUIRES(mutex_);
 
@@ -359,8 +373,10 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   [[nodiscard]] bool are_here(std::uint64_t at, std::uint64_t end, std::uint64_t line) const noexcept;
   [[nodiscard]] bool are_writable(std::uint64_t at, std::uint64_t end, std::uint64_t line) const noexcept;
   void prefetch_to_read(std::uint64_t at, std::uint64_t end, std::uint64_t line);
+  void prefetch_file(std::uint64_t at, std::uint64_t end, std::uint64_t line);
   void prefetch_to_write(std::uint64_t at, std::uint64_t end, std::uint64_t line);
   void read_ahead(ThreadState& thread, GlobalAddress at, GlobalAddress end) ATOLL_REQUIRES(mutex_);
+  void read_file_ahead(ThreadState& thread, GlobalAddress at, GlobalAddress end) ATOLL_REQUIRES(mutex_);
   void abandon_writes(ThreadState& thread, Errc why);
   Status zero(GlobalAddress address, std::uint64_t bytes);
 
@@ -448,6 +464,12 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   void answer_call(NodeId to, const wire::Message& reply) ATOLL_REQUIRES(mutex_);
   void handle_barrier(const wire::Message& message, NodeId from) ATOLL_REQUIRES(mutex_);
 
+  // ---- files ----
+  friend class FileCalls;
+  void begin_files(std::unique_ptr<storage::PageStore> store);
+  void take_offer(const LineRef& ref) ATOLL_REQUIRES(mutex_);
+  [[nodiscard]] bool are_pages_under_way() const noexcept { return pages_under_way_.load(std::memory_order_relaxed); }
+
   Options options_;
   base::Host& host_;
   std::unique_ptr<Journal> journal_;  // where there is a log
@@ -507,6 +529,10 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   NodeId gathered_for_ ATOLL_GUARDED_BY(mutex_) = kNoNode;            // all for this one
   std::vector<std::uint32_t> returning_to_ ATOLL_GUARDED_BY(mutex_);  // per home: slots that it has not taken back yet
   std::uint32_t fruitless_ ATOLL_GUARDED_BY(mutex_) = 0;              // searches for a slot in a row that found none
+  std::unique_ptr<storage::PageStore> given_pages_;                   // until there are files_
+  std::unique_ptr<Files> files_;                                      // where this node may open any
+  std::unique_ptr<FileCalls> file_calls_;
+  std::atomic<bool> pages_under_way_{false};  // files_ has something to do
   std::unordered_map<std::uint64_t, Call*> calls_ ATOLL_GUARDED_BY(mutex_);
   std::uint64_t next_call_ ATOLL_GUARDED_BY(mutex_) = 1;
   std::map<Caller, std::uint64_t> answered_ ATOLL_GUARDED_BY(mutex_);  // calls that the process before did, see Legacy
@@ -546,49 +572,6 @@ class Runtime final : private coherence::Env, private coherence::ElementEnv {
   std::unique_ptr<base::Host::Thread> checkpointer_;
 };
 
-template <typename Write>
-Result<bool> Runtime::hit_logged(ThreadState& thread, GlobalAddress address, Write write) {
-  detail::Line& line = *detail::find_line(lines_->table(), address.bits());
-  while (true) {
-    Errc code = Errc::kOk;
-    const bool hit = detail::write_line(*thread.slot, line, address, [&](std::byte*) { code = write(line); });
-    if (!hit || code == Errc::kOk) return hit;
-    if (code != Errc::kStorageFull) return Status(code, "the log cannot be written any more", self_);
-    if (const Status status = wait_for_log(thread); !status.ok()) return status;
-  }
-}
-
-template <typename Done>
-Status Runtime::wait(ThreadState& thread, NodeId on, Clock::time_point deadline, Done done) {
-  if (done()) return {};
-  base::Backoff backoff(host_, options_.spin_ns, options_.yield_us, thread.waiting);
-  const Present waiter(waiters_);
-  while (!done()) {
-    // Now and then without a reason: lines that wait for a slot, messages that wait for room.
-    const bool settled = durable_moved_.load(std::memory_order_relaxed);
-    if ((settled || fabric_->maybe_pending() || backoff.looked()) && mutex_.try_lock()) {
-      drives_.fetch_add(1, std::memory_order_relaxed);
-      progress();
-      mutex_.unlock();
-      if (done()) return {};
-    }
-    const bool awake = backoff.pause();
-    if (!backoff.looked()) continue;
-    if (const Status status = why_to_give_up(on, backoff, deadline); !status.ok()) {
-      return done() ? Status() : status;
-    }
-    if (awake) continue;
-    const std::uint32_t ticket = thread.bell.load(std::memory_order_acquire);
-    ATOLL_POINT();
-    thread.sleeping.store(1, std::memory_order_seq_cst);
-    {
-      const Present sleeper(sleepers_);
-      if (!done() || ATOLL_FAULT(slept_without_second_look))
-        host_.wait(thread.bell, ticket, kSleepSlice_us, base::FutexScope::kProcess);
-    }
-    thread.sleeping.store(0, std::memory_order_seq_cst);
-  }
-  return {};
-}
-
 }  // namespace atoll::runtime
+
+#include "runtime/waiting.hpp"

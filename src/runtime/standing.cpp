@@ -94,12 +94,7 @@ void Runtime::hide_copies() {
 /// A node that is out has nothing to do with its own memory either.
 void Runtime::hide_homes() {
   std::vector<LineRef> lines;
-  std::uint64_t at = 0;
-  while (at < segment_.memory_bytes()) {
-    const LineRef ref = lines_->ref(GlobalAddress::make(self_, at));
-    hide(ref, lines);
-    at += ref.bytes;
-  }
+  lines_->for_each_own([&](const LineRef& ref) ATOLL_NO_THREAD_SAFETY_ANALYSIS { hide(ref, lines); });
   if (!lines.empty()) quiesce_all(lines);
 }
 
