@@ -3,6 +3,8 @@
 
 #include "atoll/address.hpp"
 #include "atoll/array.hpp"
+#include "atoll/buffer_pool.hpp"
+#include "atoll/file.hpp"
 #include "atoll/hash_map.hpp"
 #include "atoll/lock.hpp"
 #include "atoll/node.hpp"
