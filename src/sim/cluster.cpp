@@ -69,9 +69,19 @@ std::unique_ptr<Node> Cluster::make_node(Life& life) {
     disk = std::make_unique<SimDisk>(machine_, *disks_[life.node], life.is_up, life.is_over, life.at_disk);
   auto runtime = std::make_unique<runtime::Runtime>(options, std::make_unique<SimMembership>(*this, life),
                                                     std::make_unique<SimTransport>(network_, options_.nodes), machine_,
-                                                    std::move(disk));
+                                                    std::move(disk), make_pages(life.node));
   life.runtime = runtime.get();
   return std::make_unique<Node>(std::move(runtime));
+}
+
+/// A disk for files, whose requests take virtual time.
+std::unique_ptr<storage::PageStore> Cluster::make_pages(NodeId node) {
+  if (options_.node.file_space_bytes == 0) return nullptr;
+  auto pages = std::make_unique<storage::FaultyPageStore>(options_.seed + node,
+                                                          [this] { return std::int64_t(machine_.time()); });
+  pages->set_faults(options_.page_faults);
+  pages_[node] = pages.get();
+  return pages;
 }
 
 void Cluster::join(NodeId id) {
@@ -235,10 +245,12 @@ void Cluster::audit_line(const Inspection::LineHere& home, const std::vector<con
     wrong(fmt::format("the home is idle in state {}", coherence::to_string(entry.state)));
   }
   if (home.lock != 0) wrong("it is locked at its home, and nobody holds a lock");
-  const std::uint8_t home_may = entry.state == DirState::kUnshared   ? detail::kReadable | detail::kWritable
-                                : entry.state == DirState::kShared   ? std::uint8_t(detail::kReadable)
-                                : entry.state == DirState::kOperated ? std::uint8_t(detail::kOperable)
-                                                                     : 0;
+  const bool filed = (entry.flags & coherence::kAsFiled) != 0;
+  const std::uint8_t home_may = entry.state == DirState::kUnshared && !filed ? detail::kReadable | detail::kWritable
+                                : entry.state == DirState::kUnshared         ? std::uint8_t(detail::kReadable)
+                                : entry.state == DirState::kShared           ? std::uint8_t(detail::kReadable)
+                                : entry.state == DirState::kOperated         ? std::uint8_t(detail::kOperable)
+                                                                             : 0;
   if ((home.access & ~home_may) != 0) wrong("threads of the home may do more than the directory allows");
   for (NodeId node = 0; node < NodeId(copies.size()); ++node) {
     const Inspection::LineHere* const copy = copies[node];
@@ -259,6 +271,7 @@ void Cluster::audit_line(const Inspection::LineHere& home, const std::vector<con
     if (copy->state == CacheState::kShared) {
       if (!listed) wrong(fmt::format("node {} has a copy unknown to the home", node));
       if ((copy->access & detail::kWritable) != 0) wrong(fmt::format("node {} may write a shared copy", node));
+      if (entry.state == DirState::kParked) continue;  // the home has no bytes to compare it with
       if (copy->size != home.size || std::memcmp(copy->bytes, home.bytes, home.size) != 0) {
         wrong(fmt::format("node {}'s copy differs from the home's", node));
       }

@@ -15,6 +15,7 @@
 #include "sim/machine.hpp"
 #include "sim/network.hpp"
 #include "storage/faulty_disk.hpp"
+#include "storage/faulty_page_store.hpp"
 
 namespace atoll::runtime {
 class Runtime;
@@ -28,6 +29,7 @@ struct ClusterOptions {
   Options node;  // what every node joins with
   NetworkOptions network;
   std::chrono::microseconds death_notice{200};  // from a node's end until the others are told
+  storage::PageFaults page_faults;              // of the disks that files are on, where nodes have file space
 };
 
 /// What the work of a node that has crashed throws to get out of where it stands. See Cluster::crash.
@@ -69,6 +71,8 @@ class Cluster {
   void crash_soon(NodeId node, Time when, Time away);
   /// From now on planned crashes happen, or do not.
   void allow_crashes(bool allowed) noexcept { crashes_allowed_ = allowed; }
+  /// The disk of the node's files. REQUIRES: it has file space.
+  [[nodiscard]] storage::FaultyPageStore& pages(NodeId node) noexcept { return *pages_[node]; }
   /// The node as it is now. REQUIRES: it is not away.
   [[nodiscard]] Node& node(NodeId node) noexcept;
   /// How many barriers have been released, as far as this node knows. REQUIRES: it is not away.
@@ -107,6 +111,7 @@ class Cluster {
     bool is_back = false;
   };
   [[nodiscard]] std::unique_ptr<Node> make_node(Life& life);
+  [[nodiscard]] std::unique_ptr<storage::PageStore> make_pages(NodeId node);
   void join(NodeId id);
   void come_back(NodeId id);
   void welcome(NodeId id);
@@ -133,6 +138,7 @@ class Cluster {
   std::uint32_t living_bodies_ = 0;  // of nodes that were not killed
   std::vector<std::unique_ptr<Notice>> notices_;
   std::vector<std::unique_ptr<storage::FaultyDisk>> disks_;  // of each node, where there is a log
+  std::map<NodeId, storage::FaultyPageStore*> pages_;        // its runtime's
   std::vector<std::unique_ptr<Timed>> plans_;                // crashes, returns and renewals
   std::function<void(NodeId)> on_crash_;
   std::function<void(NodeId)> on_back_;
