@@ -45,12 +45,12 @@ def main() -> int:
             file = folder / f"{name}.cpp"
             file.write_text(text, encoding="utf-8")
             return run([options.compiler, "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{source / 'include'}",
-                        str(file), options.library, "-lspdlog", "-lfmt", "-lsodium", "-lpthread", "-o", str(folder / name)],
+                        str(file), options.library, "-lspdlog", "-lfmt", "-lsodium", "-luring", "-lpthread", "-o", str(folder / name)],
                        f"compile {name}")
 
         good = True
         fragments = [e for e in examples if not e.is_program]
-        launch = [options.atoll, "run", "-n", "2", "--memory", "16M", "--cache", "4M", "--"]
+        launch = [options.atoll, "run", "-n", "2", "--memory", "16M", "--cache", "4M", "--file-space", "256M", "--"]
         if fragments:
             compiled = compile_text(extract.fragments_program(fragments), "fragments")
             good = good and compiled
