@@ -1,4 +1,4 @@
-// A folder for the logs of clusters that are measured.
+// A folder for the logs and files of clusters that are measured.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ class Folder {
   /// In `where`, or in the directory for temporary files. Throws Error.
   explicit Folder(const std::string& where) {
     const auto base = where.empty() ? std::filesystem::temp_directory_path() : std::filesystem::path(where);
-    path_ = (base / "atoll-bench-log-XXXXXX").string();
+    path_ = (base / "atoll-bench-XXXXXX").string();
     if (::mkdtemp(path_.data()) == nullptr) throw Error(fmt::format("cannot make {}", path_));
   }
   ~Folder() {

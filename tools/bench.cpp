@@ -6,6 +6,8 @@
 
 #include "base/units.hpp"
 #include "bench/array.hpp"
+#include "bench/buffer/buffer.hpp"
+#include "bench/buffer/rival.hpp"
 #include "bench/channels.hpp"
 #include "bench/darray.hpp"
 #include "bench/fabric.hpp"
@@ -345,6 +347,25 @@ void add_log_suite(CLI::App& bench) {
   log->callback([settings] { exit_with(bench::run_log(*settings)); });
 }
 
+void add_buffer(CLI::App& bench) {
+  auto settings = std::make_shared<bench::BufferSettings>();
+  CLI::App* buffer = bench.add_subcommand("buffer", "Files and the buffer pool, against the bare disk, mmap and LMDB");
+  add_common(*buffer, settings->common);
+  const std::vector<std::string> cases = bench::buffer_cases();
+  buffer->add_option("--case", settings->common.cases, "Only this case; may be given several times")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(cases).description(""));
+  buffer->add_option("--dir", settings->directory, "Where the files go meanwhile [the directory for temporary files]")
+      ->type_name("DIR")
+      ->check(CLI::ExistingDirectory.description(""));
+  buffer->footer(
+      fmt::format("Cases: {}\n\nExamples:\n"
+                  "  atoll bench buffer --quick\n"
+                  "  atoll bench buffer --case disk_8 --case disk_32 --dir . --repetitions 9",
+                  fmt::join(cases, ", ")));
+  buffer->callback([settings] { exit_with(bench::run_buffer(*settings)); });
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app) {
@@ -359,7 +380,8 @@ void add_bench(CLI::App& app) {
       "  atoll bench ycsb --quick                  hash maps\n"
       "  atoll bench tpcc --quick                  transactions\n"
       "  atoll bench fabric --quick                transports\n"
-      "  atoll bench log --quick                   logging and recovery");
+      "  atoll bench log --quick                   logging and recovery\n"
+      "  atoll bench buffer --quick                files and the buffer pool");
   add_micro(*bench);
   add_array(*bench);
   add_gam(*bench);
@@ -368,6 +390,7 @@ void add_bench(CLI::App& app) {
   add_tpcc(*bench);
   add_fabric(*bench);
   add_log_suite(*bench);
+  add_buffer(*bench);
   // What `atoll bench` starts its own nodes with; nobody needs to see it.
   CLI::App* node = app.add_subcommand("bench-node", "A node of `atoll bench`")->group("");
   node->require_subcommand(1);
@@ -379,6 +402,8 @@ void add_bench(CLI::App& app) {
   node->add_subcommand("tpcc", "")->callback([] { bench::run_tpcc_node(); });
   node->add_subcommand("fabric", "")->callback([] { bench::run_fabric_node(); });
   node->add_subcommand("log", "")->callback([] { bench::run_log_node(); });
+  node->add_subcommand("buffer", "")->callback([] { bench::run_buffer_node(); });
+  node->add_subcommand("buffer-rival", "")->callback([] { bench::run_rival_process(); });
   node->add_subcommand("channels", "")->callback([] { bench::run_channels_node(); });
 }
 

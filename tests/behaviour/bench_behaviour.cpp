@@ -199,7 +199,65 @@ TEST(BenchBehaviour, LogHasARowForEachCase) {
                                    "power_local", "power_remote", "recovery", "recovery_read"));
 }
 
+TEST(BenchBehaviour, BufferHasARowForEachCase) {
+  const Outcome outcome = bench("buffer");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  for (const json& line : outcome.lines) {
+    // What comes from another node's memory needs no reads: 0.
+    if (!line.at("case").get<std::string>().ends_with("_reads")) expect_sound(line, "buffer");
+  }
+  for (const char* name : {"mem_read_local",
+                           "mem_read_remote",
+                           "mem_read_cached",
+                           "mem_write_local",
+                           "mem_write_remote",
+                           "mem_write_cached",
+                           "file_read_local",
+                           "file_read_remote",
+                           "file_read_cached",
+                           "file_write_local",
+                           "file_write_remote",
+                           "hash_insert_fits",
+                           "hash_insert",
+                           "hash_update",
+                           "hash_insert_alone",
+                           "hash_update_alone",
+                           "frames_1_30",
+                           "frames_31_60",
+                           "frames_61_300",
+                           "frames_set_30",
+                           "frames_set_60",
+                           "frames_set_300",
+                           "hit",
+                           "hit_read",
+                           "hit_threads",
+                           "disk_1",
+                           "disk_8",
+                           "disk_32",
+                           "disk_8_threads",
+                           "disk_32_threads",
+                           "remote_frame",
+                           "set_reads",
+                           "set_rate",
+                           "lmdb_key_fits",
+                           "lmdb_tree_fits"}) {
+    EXPECT_THAT(outcome.cases, Contains(name));  // fio and groups of bounded memory are not everywhere
+    EXPECT_THAT(outcome.text, HasSubstr(fmt::format("\n{} ", name)));
+  }
+  for (const json& line : outcome.lines) {
+    const auto name = line.at("case").get<std::string>();
+    EXPECT_EQ(line.at("threads"), name.find("_threads") == std::string::npos ? 1 : 2) << name;
+  }
+}
+
+TEST(BenchBehaviour, BufferRunsOneCase) {
+  const Outcome outcome = bench("buffer --case hit_read --case set_rate");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcome.cases, testing::ElementsAre("hit_read", "set_rate"));
+}
+
 TEST(BenchBehaviour, WhatIsUnknownIsRefused) {
+  EXPECT_NE(bench("buffer --case nonsense").code, 0);
   EXPECT_NE(bench("log --case nonsense").code, 0);
   EXPECT_NE(bench("array --case nonsense").code, 0);
   EXPECT_NE(bench("darray --figure 2").code, 0);
