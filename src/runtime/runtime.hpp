@@ -31,10 +31,7 @@
 #include "runtime/task.hpp"
 #include "runtime/threads.hpp"
 #include "runtime/transport.hpp"
-
-namespace atoll::storage {
-class PageStore;
-}
+#include "storage/page_store.hpp"
 
 namespace atoll::runtime {
 
