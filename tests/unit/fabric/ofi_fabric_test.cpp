@@ -422,6 +422,7 @@ TEST(OfiAddressTest, IsReadAsItWasWritten) {
   one.key = UINT64_MAX;
   one.cookie = 7;
   one.memory_bytes = 1ull << 40;
+  one.file_bytes = 1ull << 30;
   one.line_bytes = 512;
   one.bell = "atoll-bell-1";
   OfiAddress two = one;
@@ -430,9 +431,9 @@ TEST(OfiAddressTest, IsReadAsItWasWritten) {
   ASSERT_TRUE(got.ok());
   EXPECT_EQ(*got, (std::vector{one, two}));
   EXPECT_TRUE(parse_ofi_addresses("").ok());
-  for (const char* text :
-       {"x", "ofi1", "ofi1 tcp 00 0 0 0 0 0 0", "ofi1 tcp 0 0 0 0 0 0 0 0 b", " ", "ofi1 tcp 00 0 0 0 0 0 0 0 b x",
-        "ofi1 t\"cp 00 0 0 0 0 0 0 0 b", ",", "ofi1 tcp 00 0 0 0 100000000 0 0 0 b", "ofi1 tcp 0g 0 0 0 0 0 0 0 b"}) {
+  for (const char* text : {"x", "ofi1", "ofi1 tcp 00 0 0 0 0 0 0", "ofi1 tcp 0 0 0 0 0 0 0 0 0 b", " ",
+                           "ofi1 tcp 00 0 0 0 0 0 0 0 0 b x", "ofi1 t\"cp 00 0 0 0 0 0 0 0 0 b", ",",
+                           "ofi1 tcp 00 0 0 0 100000000 0 0 0 0 b", "ofi1 tcp 0g 0 0 0 0 0 0 0 0 b"}) {
     EXPECT_FALSE(parse_ofi_addresses(text).ok()) << text;
   }
 }
