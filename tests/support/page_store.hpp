@@ -117,6 +117,7 @@ class PageDriver {
     } else {
       pollfd fd{store_.wake_fd(), POLLIN, 0};
       (void)::poll(&fd, 1, 20);
+      store_.calm();
     }
     std::array<storage::PageDone, 7> done;
     const std::size_t count = store_.reap(done);

@@ -291,6 +291,7 @@ TEST(PageStore, WakesWhoWaits) {
   store->write(file, {{1, memory.span()}}, 1);  // an error needs no disk
   ASSERT_EQ(::poll(&fd, 1, 0), 1);
   PageDone done[2];
+  store->calm();
   ASSERT_EQ(store->reap(done), 1u);
   ASSERT_EQ(::poll(&fd, 1, 0), 0);
   store->read(file, 0, memory.span(), 2);
