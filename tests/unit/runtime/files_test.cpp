@@ -97,17 +97,18 @@ TEST_P(Files, AFlushPutsItIntoTheFile) {
   File far = cluster[1].open_file(path(), how()).value();
   EXPECT_EQ(far.address(), home.address());
   EXPECT_EQ(far.bytes(), 1u << 20);
-  ASSERT_TRUE(cluster[1].write<std::uint64_t>(far.address() + 4096, 11).ok());
-  ASSERT_TRUE(cluster[0].write<std::uint64_t>(far.address() + 8192, 12).ok());
+  const std::uint64_t page = std::max<std::uint64_t>(4096, GetParam());  // what is written to the file at once
+  ASSERT_TRUE(cluster[1].write<std::uint64_t>(far.address() + std::int64_t(page), 11).ok());
+  ASSERT_TRUE(cluster[0].write<std::uint64_t>(far.address() + std::int64_t(2 * page), 12).ok());
   ASSERT_TRUE(far.flush().ok());
-  EXPECT_EQ(word_in_file(4096), 11u);
-  EXPECT_EQ(word_in_file(8192), 12u);
-  ASSERT_TRUE(cluster[1].write<std::uint64_t>(far.address() + 4096, 13).ok());
+  EXPECT_EQ(word_in_file(page), 11u);
+  EXPECT_EQ(word_in_file(2 * page), 12u);
+  ASSERT_TRUE(cluster[1].write<std::uint64_t>(far.address() + std::int64_t(page), 13).ok());
   ASSERT_TRUE(home.flush(0, 4096).ok());
-  EXPECT_EQ(word_in_file(4096), 11u);
-  ASSERT_TRUE(home.flush(4096, 8).ok());
-  EXPECT_EQ(word_in_file(4096), 13u);
-  EXPECT_EQ(cluster[0].read<std::uint64_t>(far.address() + 4096).value(), 13u);
+  EXPECT_EQ(word_in_file(page), 11u);
+  ASSERT_TRUE(home.flush(page, 8).ok());
+  EXPECT_EQ(word_in_file(page), 13u);
+  EXPECT_EQ(cluster[0].read<std::uint64_t>(far.address() + std::int64_t(page)).value(), 13u);
   ASSERT_TRUE(far.close().ok());
   ASSERT_TRUE(home.close().ok());
 }
