@@ -104,6 +104,7 @@ TEST_P(Files, AFlushPutsItIntoTheFile) {
   EXPECT_EQ(word_in_file(page), 11u);
   EXPECT_EQ(word_in_file(2 * page), 12u);
   ASSERT_TRUE(cluster[1].write<std::uint64_t>(far.address() + std::int64_t(page), 13).ok());
+  ASSERT_TRUE(cluster[1].fence().ok());
   ASSERT_TRUE(home.flush(0, 4096).ok());
   EXPECT_EQ(word_in_file(page), 11u);
   ASSERT_TRUE(home.flush(page, 8).ok());
