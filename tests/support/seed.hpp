@@ -7,6 +7,14 @@
 
 #include "atoll/detail/line.hpp"
 
+#if defined(__SANITIZE_ADDRESS__)
+#define ATOLL_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ATOLL_ASAN 1
+#endif
+#endif
+
 namespace atoll::test {
 
 inline std::uint64_t fresh_seed() {
@@ -20,7 +28,7 @@ inline std::string repeat_with(std::uint64_t seed) {
 
 /// Fewer rounds where a sanitizer makes each ten times as long.
 constexpr int scaled(int rounds) {
-#if defined(ATOLL_TSAN) || defined(__SANITIZE_ADDRESS__)
+#if defined(ATOLL_TSAN) || defined(ATOLL_ASAN)
   return rounds / 10;
 #else
   return rounds;
