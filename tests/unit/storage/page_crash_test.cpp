@@ -253,7 +253,7 @@ class Search {
 TEST(PageCrash, PagesAreWholeAndWhatWasSyncedIsThere) {
   const std::uint64_t seed = test::fresh_seed();
   const bool is_one = std::getenv("ATOLL_TEST_SEED") != nullptr;
-  for (int round = 0; round < (is_one ? 1 : test::scaled(40)); ++round) {
+  for (int round = 0; round < (is_one ? 1 : test::scaled(120)); ++round) {
     SCOPED_TRACE(test::repeat_with(seed + std::uint64_t(round)));
     Search search(seed + std::uint64_t(round));
     search.run(1000);
