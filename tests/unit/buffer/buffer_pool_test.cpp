@@ -12,6 +12,12 @@ namespace atoll::test {
 namespace {
 
 constexpr std::uint32_t kPage = 4096;
+// BufferPool::read looks at bytes that may be changing, and then whether they were: ThreadSanitizer sees a race.
+#ifdef ATOLL_TSAN
+constexpr bool kFixesAlone = true;
+#else
+constexpr bool kFixesAlone = false;
+#endif
 
 class Pool : public ::testing::Test {
  protected:
@@ -152,7 +158,7 @@ TEST_F(Pool, ReadersSeeWholePages) {
           if (!fixed.ok()) std::abort();
           put(fixed, t * 10000 + std::uint64_t(i));
           ++changes;
-        } else if (i % 4 == 1) {
+        } else if (i % 4 == 1 || kFixesAlone) {
           const SharedPage fixed = pool.fix_shared(page);
           if (!fixed.ok()) std::abort();
           if (whole(fixed.bytes()) == ~std::uint64_t{0}) ++torn;
