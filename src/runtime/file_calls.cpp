@@ -29,6 +29,7 @@ constexpr std::chrono::microseconds kBetweenLooks{50};  // at what is still away
 constexpr std::uint64_t kPiece_bytes = 64 << 20;        // of a file that is looked at in one go
 constexpr std::size_t kTogether = 32;                   // lines that are fetched from their owners at once
 constexpr std::uint32_t kIdle_us = 100'000;
+constexpr std::size_t kMostCalls = 1 << 16;  // of other nodes that wait
 constexpr int kPoll_ms = 100;
 constexpr std::chrono::microseconds kDrivenStandBy{200};
 
@@ -138,7 +139,15 @@ void FileCalls::serve() {
 }
 
 /// Receive FileCall: it is done by a thread that may wait.
-void FileCalls::handle_call(const wire::Message& message) {
+void FileCalls::handle_call(const wire::Message& message) ATOLL_NO_THREAD_SAFETY_ANALYSIS {
+  if (node_.files_ == nullptr) {  // nobody would do it
+    wire::Message reply;
+    reply.kind = Kind::kFileReply;
+    reply.line = message.line;
+    reply.slots[0] = std::uint32_t(Errc::kOutOfMemory);
+    return node_.call_home(message.from, reply);
+  }
+  if (calls_.size() >= kMostCalls) return node_.cut_off(message.from, "more file calls than threads can wait for");
   calls_.push_back(message);
   bell_.fetch_add(1, std::memory_order_release);
   node_.host_.wake(bell_, base::FutexScope::kProcess);
